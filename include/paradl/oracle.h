@@ -4,6 +4,7 @@
 
 #include <paradl/oracle/chain.h>
 #include <paradl/oracle/data_policy.h>
+#include <paradl/oracle/exact.h>
 #include <paradl/oracle/framework.h>
 #include <paradl/oracle/oracle.h>
 #include <paradl/oracle/ownership.h>

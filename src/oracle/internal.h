@@ -7,7 +7,7 @@
 #include "oracle/cost/profile.h"
 #include "oracle/cost/transfers.h"
 
-enum { PDL_GROUP_SLOTS = 4096, PDL_PROFILE_SLOTS = 64, PDL_PLAN_SLOTS = 256 };
+enum { PDL_GROUP_SLOTS = 4096, PDL_PROFILE_SLOTS = 256, PDL_PLAN_SLOTS = 256 };
 
 typedef struct pdl_group_slot {
     pdl_group_query_t query;
@@ -29,21 +29,6 @@ typedef struct pdl_plan_slot {
     char         reason[160];
 } pdl_plan_slot_t;
 
-struct pdl_oracle {
-    const pdl_model_t  *model;
-    const pdl_system_t *system;
-    pdl_parameters_t    p;
-    double              memory_cap;
-    pdl_group_slot_t   *groups; /* open addressing */
-    int                 group_count;
-    pdl_profile_slot_t  profiles[PDL_PROFILE_SLOTS];
-    int                 profile_count;
-    pdl_plan_slot_t     plans[PDL_PLAN_SLOTS];
-    int                 plan_count;
-    pdl__sends_cache_t *sends;
-    struct pdl_backend *backend; /* describes ops where memory is the trainer's own; NULL until asked for */
-};
-
 /* What the closed form needs to know of a plan or configuration. */
 typedef struct pdl_case {
     int64_t                 pe, pipeline, data, inner; /* inner: tensor and spatial axes together */
@@ -63,6 +48,31 @@ typedef struct pdl_case {
     pdl_run_mode_t          run_mode;
     const pdl_dataset_t    *dataset;
 } pdl_case_t;
+
+/* The passes of the latest case, of any sharding. */
+typedef struct pdl__passes {
+    pdl_case_t           key;
+    const pdl_profile_t *profile; /* NULL: of none */
+    const pdl_stages_t  *cut;
+    double               drain_s;
+    pdl_projection_t     projection;
+} pdl__passes_t;
+
+struct pdl_oracle {
+    const pdl_model_t  *model;
+    const pdl_system_t *system;
+    pdl_parameters_t    p;
+    double              memory_cap;
+    pdl_group_slot_t   *groups; /* open addressing */
+    int                 group_count;
+    pdl_profile_slot_t  profiles[PDL_PROFILE_SLOTS];
+    int                 profile_count;
+    pdl_plan_slot_t     plans[PDL_PLAN_SLOTS];
+    int                 plan_count;
+    pdl__passes_t       passes;
+    pdl__sends_cache_t *sends;
+    struct pdl_backend *backend; /* describes ops where memory is the trainer's own; NULL until asked for */
+};
 
 /* FNV-1a over 64-bit words, for the keys of what is kept. */
 static inline uint64_t pdl__mix(uint64_t hash, uint64_t value)
@@ -151,8 +161,18 @@ pdl_status_t pdl__project_memory(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_
 /* What plans of so many stages may use of a device. */
 double pdl__memory_room(const pdl_oracle_t *oracle, int64_t pipeline);
 
-/* Bytes of weight, gradient and optimizer state that one rank keeps per weight element. */
+/* Bytes of weight, gradient and optimizer state that one rank keeps per weight element; without gradients, which frameworks
+   keep in other ways. */
 double pdl__state_bytes(const pdl_case_t *c);
+double pdl__least_state_bytes(const pdl_case_t *c);
+
+/* The steps of an evaluation, for who evaluates many that differ in a little: what is asked, whether it can be, and the costs of
+   layers, which belong to the oracle and last until the next question about others. */
+void pdl__case_of_config(const pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_dataset_t *dataset,
+                         pdl_case_t *c);
+pdl_status_t pdl__check_config(const pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_case_t *c);
+pdl_status_t pdl__config_profile(pdl_oracle_t *oracle, const pdl_config_t *config, double micro_batch,
+                                 pdl_profile_t **profile);
 
 /* Bounds for pruning; cheap once the profile is kept. A time that no partition into stages can beat: */
 pdl_status_t pdl__lower_bound(pdl_oracle_t *oracle, const pdl_config_t *config, double *seconds);

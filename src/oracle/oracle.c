@@ -32,6 +32,7 @@ void pdl__oracle_forget(pdl_oracle_t *oracle)
     for (int i = 0; i < PDL_PLAN_SLOTS; i++) pdl_plan_destroy(oracle->plans[i].plan);
     memset(oracle->plans, 0, sizeof(oracle->plans));
     oracle->profile_count = oracle->plan_count = 0;
+    oracle->passes.profile = NULL;
 }
 
 void pdl_oracle_destroy(pdl_oracle_t *oracle)
@@ -175,6 +176,7 @@ pdl_status_t pdl_oracle_project(pdl_oracle_t *oracle, pdl_plan_t *plan, const pd
         pdl__find_limits(oracle, &c, projection);
     }
     pdl__profile_destroy(profile);
+    oracle->passes.profile = NULL;
     return status;
 }
 

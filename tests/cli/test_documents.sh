@@ -16,7 +16,7 @@ assert d["paradl"] == sys.argv[1] + "/1" and d["command"] == ["paradl"] + sys.ar
 PY
 }
 
-plan=(plan --model lenet --system abci-v --devices 2 --batch 32)
+plan=(plan --model lenet --system abci-v --devices 2 --batch 32 --strategy data)
 head_of plan-result "${plan[@]}" --json --layers
 python3 - <<'PY' || fail "layers of a plan"
 import json

@@ -42,6 +42,10 @@ for key in ("model", "system", "pe", "batch", "candidates", "search"):
     assert key in plan, key
 for key in ("configurations", "seconds", "certified"):
     assert key in plan["search"], key
+exact = plan["search"]["exact"]
+assert exact["certified"] and plan["search"]["certified"] and not exact["exhaustive"], exact
+assert exact["evaluated"] + sum(exact["removed"].values()) == exact["configurations"], exact
+assert [b["total_s"] for b in exact["best"]] == sorted(b["total_s"] for b in exact["best"]), exact["best"]
 for candidate in plan["candidates"]:
     for key in ("rank strategy mesh micro_batch schedule recompute sharding compute_s comm_s io_s bubble_s total_s "
                 "low_s high_s per memory_bytes memory feasible limits epoch_s samples_per_s tflops_per_device mfu").split():

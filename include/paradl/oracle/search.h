@@ -41,6 +41,7 @@ typedef struct pdl_request {
     int64_t               top;        /* candidates that are shown, whose memory is counted; 0: all */
     pdl_memory_fn_t       memory;     /* asked where the system names a backend; NULL: the model's figures */
     void                 *memory_context;
+    const struct pdl_exact_options *exact; /* exact.h; NULL: only what the rules of the search try */
 } pdl_request_t;
 pdl_request_t pdl_request_default(void);
 
@@ -58,13 +59,16 @@ typedef struct pdl_candidate {
 } pdl_candidate_t;
 
 typedef struct pdl_search {
-    pdl_candidate_t *candidates; /* possible ones first, best first */
-    int              count, possible;
-    int64_t          batch;             /* of all that are possible */
-    char             batch_reason[160]; /* where it comes from; "" when the request gave it */
-    int64_t          configurations;    /* evaluated */
-    double           seconds;
-    bool certified; /* the whole space of the presets was enumerated, and all that might win was replayed */
+    pdl_candidate_t  *candidates; /* possible ones first, best first */
+    int               count, possible;
+    int64_t           batch;             /* of all that are possible */
+    char              batch_reason[160]; /* where it comes from; "" when the request gave it */
+    int64_t           configurations;    /* evaluated */
+    double            seconds;
+    int64_t           not_replayed; /* of these, some that might have won */
+    struct pdl_exact *exact;        /* what the exact search found; NULL: there was none */
+    /* By the closed form nothing is better than the best of `exact`; where there was none, all that might win was replayed. */
+    bool certified;
 } pdl_search_t;
 
 /* Candidates whose scores differ by less than this share tie: no projection tells them apart. */

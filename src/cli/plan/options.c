@@ -50,6 +50,9 @@ const pdl__option_t pdl__plan_options[] = {
     {"max-memory", "X", NULL, "memory of a device that may be used, such as 12GiB",
      PDL__POSITIVE(pdl__plan_asked_t, max_memory, PDL_UNIT_BYTES)},
     {"top", "K", "0", "shows only the K best; 0: all", PDL__INT(pdl__plan_asked_t, top, 0)},
+    {"exhaustive", NULL, NULL,
+     "evaluates every configuration, without bounds, and finds the Pareto front of time, memory and energy",
+     PDL__FLAG(pdl__plan_asked_t, exhaustive)},
     {"explain", NULL, NULL,
      "says why the best wins, what would have to change for the second to win, and what every hardware number is "
      "worth",
@@ -110,6 +113,18 @@ static pdl_status_t check_sweep(const pdl__plan_asked_t *v)
     return PDL_OK;
 }
 
+static pdl_status_t check_exhaustive(const pdl__plan_asked_t *v)
+{
+    if (!v->exhaustive) return PDL_OK;
+    if (v->formulas == PDL__FORMULAS_ORIG || v->range[0] != v->range[1])
+        return pdl_error(PDL_ERR_INPUT, "--exhaustive is about one number of devices and --formulas paradl");
+    if (strcmp(v->strategy, "mixed") == 0)
+        return pdl_error(PDL_ERR_INPUT,
+                         "--exhaustive is about named strategies: mixed layouts are found by dynamic "
+                         "programming");
+    return PDL_OK;
+}
+
 static pdl_status_t check_export(const pdl__plan_asked_t *v)
 {
     const char *const *name = pdl_export_names;
@@ -153,6 +168,6 @@ pdl_status_t pdl__plan_check(const pdl__plan_asked_t *v)
         return pdl_error(PDL_ERR_INPUT, "--data-policy needs a data set: name one with --data");
     if (v->data_policy != NULL && (v->formulas == PDL__FORMULAS_ORIG || v->mode == PDL_INFERENCE))
         return pdl_error(PDL_ERR_INPUT, "--data-policy is about training with --formulas paradl");
-    if (check_sweep(v)) return PDL_ERR_INPUT;
+    if (check_sweep(v) || check_exhaustive(v)) return PDL_ERR_INPUT;
     return check_export(v);
 }

@@ -156,21 +156,24 @@ static pdl_status_t answer(const pdl__plan_asked_t *v, const pdl__plan_question_
 
 static pdl_status_t search_with(const pdl__plan_asked_t *v, const pdl__plan_question_t *q, pdl_oracle_t *oracle)
 {
-    pdl_plan_report_t report = {.model = q->model,
-                                .model_name = v->model,
-                                .system = q->system,
-                                .dataset = q->request.dataset,
-                                .request = &q->request,
-                                .formulas = "paradl",
-                                .parameters = q->parameters.name,
-                                .framework = q->parameters.framework,
-                                .plan_path = v->export_name == NULL ? v->output : NULL,
-                                .top = v->top};
-    pdl_search_t     *search;
-    pdl_ownership_t   cost;
-    pdl_status_t      status = pdl_search_run(oracle, &q->request, &search);
+    pdl_plan_report_t   report = {.model = q->model,
+                                  .model_name = v->model,
+                                  .system = q->system,
+                                  .dataset = q->request.dataset,
+                                  .request = &q->request,
+                                  .formulas = "paradl",
+                                  .parameters = q->parameters.name,
+                                  .framework = q->parameters.framework,
+                                  .plan_path = v->export_name == NULL ? v->output : NULL,
+                                  .top = v->top};
+    pdl_exact_options_t exact;
+    pdl_request_t       request = q->request;
+    pdl_search_t       *search;
+    pdl_ownership_t     cost;
+    pdl_status_t        status = pdl__plan_search(v, q->system, oracle, &request, &exact, &search);
 
     if (status) return status;
+    report.request = &request;
     report.search = search;
     report.ownership = pdl__plan_own(q, search, &cost);
     report.training = q->training;

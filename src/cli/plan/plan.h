@@ -6,6 +6,7 @@
 
 #include "cli/commands.h"
 
+#include <paradl/oracle/exact.h>
 #include <paradl/report/report.h>
 
 enum { PDL__FORMULAS_PARADL, PDL__FORMULAS_ORIG, PDL__FORMULAS_COUNT };
@@ -19,7 +20,7 @@ typedef struct pdl__plan_asked {
     double       max_memory, divisor, exchange_bandwidth, tokens, epochs;
     int          goal, formulas, mode, precision, optimizer;
 
-    bool explain, json, layers;
+    bool explain, exhaustive, json, layers;
 } pdl__plan_asked_t;
 
 /* What was loaded for one request. */
@@ -37,6 +38,10 @@ typedef struct pdl__plan_question {
 extern const pdl__option_t pdl__plan_options[];
 /* Options that exclude or need each other. */
 pdl_status_t pdl__plan_check(const pdl__plan_asked_t *v);
+
+/* pdl_search_run() with an exact search, which shows its progress and ends at Ctrl-C with the best so far. */
+pdl_status_t pdl__plan_search(const pdl__plan_asked_t *v, const pdl_system_t *system, pdl_oracle_t *oracle,
+                              pdl_request_t *request, pdl_exact_options_t *exact, pdl_search_t **search);
 
 /* The best plan as a file, the timeline of its ranks, and what another framework needs to run it. */
 pdl_status_t pdl__plan_write(const pdl__plan_asked_t *v, const pdl_candidate_t *best, const char *path);

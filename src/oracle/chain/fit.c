@@ -26,17 +26,16 @@ typedef struct fit {
     double             least_bytes; /* of the arena, of all that was compiled */
 } fit_t;
 
-static pdl_status_t compile(fit_t *f, bool placed, pdl_program_t **program)
+static pdl_status_t compile(fit_t *f, pdl_program_t **program)
 {
     pdl_program_spec_t spec = {.plan = f->plan,
                                .backend = f->oracle->backend,
                                .rank = pdl__busy_rank(&f->plan->mesh),
                                .training = true,
-                               .overlap = true,
-                               .unplaced = !placed};
+                               .overlap = true};
 
     pdl_status_t status = pdl_program_compile(&spec, program);
-    if (!status && placed && (f->least_bytes == 0 || (double)(*program)->arena_bytes < f->least_bytes))
+    if (!status && (f->least_bytes == 0 || (double)(*program)->arena_bytes < f->least_bytes))
         f->least_bytes = (double)(*program)->arena_bytes;
     return status;
 }
@@ -135,7 +134,7 @@ static pdl_status_t measure_policy(fit_t *f, pdl_memory_policy_t policy, bool ti
     double         bytes[2 * MOST_BLOCKS + 2], *seconds = NULL;
     pdl_status_t   status = set_policies(f, policy);
 
-    if (!status) status = compile(f, false, &program);
+    if (!status) status = compile(f, &program);
     if (!status && times) seconds = calloc((size_t)program->op_count, sizeof(*seconds));
     if (!status && times && seconds == NULL) status = pdl__no_memory("while choosing what is kept");
     if (!status && times) status = pdl_oracle_price_program(f->oracle, f->plan, program, seconds);
@@ -178,7 +177,7 @@ static pdl_status_t apply(fit_t *f, const pdl_chain_t *chain, const pdl_memory_p
         f->block[k].prefetch = swaps ? before[k] : 0;
     }
     if (!status) status = pdl_plan_set_blocks(f->plan, f->block, f->count);
-    if (!status) status = compile(f, true, &program);
+    if (!status) status = compile(f, &program);
     if (!status) *arena_bytes = program->arena_bytes;
     pdl_program_destroy(program);
     return status;
@@ -279,7 +278,7 @@ pdl_status_t pdl_oracle_choose_blocks(pdl_oracle_t *oracle, pdl_plan_t *plan, pd
     pdl_status_t status = pdl_plan_set_blocks(plan, NULL, 0);
     if (!status) status = pdl__case_of_plan(oracle, plan, NULL, &c);
     if (!status) status = pdl__describing_backend(oracle, &c);
-    if (!status) status = compile(&f, true, &program);
+    if (!status) status = compile(&f, &program);
     if (status) return status;
     double arena = (double)program->arena_bytes, beside = fmax(0, limit->counted_bytes - arena);
     if (arena + beside > limit->bytes) status = try_all(&f, program, limit->bytes - beside, result);

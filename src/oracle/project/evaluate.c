@@ -143,14 +143,12 @@ static pdl_status_t find_plan(pdl_oracle_t *oracle, const pdl_config_t *config, 
     return slot->status;
 }
 
-static pdl_status_t find_profile(pdl_oracle_t *oracle, const pdl_config_t *config, double micro_batch,
+pdl_status_t pdl__config_profile(pdl_oracle_t *oracle, const pdl_config_t *config, double micro_batch,
                                  pdl_profile_t **out)
 {
     pdl_mesh_t mesh = profile_mesh(oracle, config);
     uint64_t   key = UINT64_C(0x9e3779b97f4a7c15), bits;
 
-    if (oracle->profile_count >= PDL_PROFILE_SLOTS / 2 || oracle->plan_count >= PDL_PLAN_SLOTS / 2)
-        pdl__oracle_forget(oracle);
     key =
         pdl__mix_text(pdl__mix(key, (uint64_t)pdl_strategy_place(config->strategy->family)), config->spatial_until);
     for (int a = 0; a < mesh.axis_count; a++)
@@ -166,6 +164,10 @@ static pdl_status_t find_profile(pdl_oracle_t *oracle, const pdl_config_t *confi
             *out = oracle->profiles[i % PDL_PROFILE_SLOTS].profile;
             return PDL_OK;
         }
+    if (oracle->profile_count >= PDL_PROFILE_SLOTS / 2 || oracle->plan_count >= PDL_PLAN_SLOTS / 2) {
+        pdl__oracle_forget(oracle);
+        i = key;
+    }
     pdl_profile_slot_t *slot = &oracle->profiles[i % PDL_PROFILE_SLOTS];
     const pdl_plan_t   *plan;
     pdl_status_t        status = find_plan(oracle, config, &mesh, plan_key, &plan);
@@ -183,8 +185,8 @@ static int64_t replicas_of(const pdl_config_t *config)
     return config->context > 1 ? config->data / config->context : config->data;
 }
 
-static void case_of_config(const pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_dataset_t *dataset,
-                           pdl_case_t *c)
+void pdl__case_of_config(const pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_dataset_t *dataset,
+                         pdl_case_t *c)
 {
     *c = (pdl_case_t){.pipeline = config->pipeline,
                       .data = config->data,
@@ -219,7 +221,7 @@ static void case_of_config(const pdl_oracle_t *oracle, const pdl_config_t *confi
     if (config->context > 1) c->micro_batch /= (double)config->context;
 }
 
-static pdl_status_t check_config(const pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_case_t *c)
+pdl_status_t pdl__check_config(const pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_case_t *c)
 {
     pdl_mesh_t mesh = pdl_config_mesh(config);
 
@@ -273,9 +275,9 @@ pdl_status_t pdl_oracle_evaluate(pdl_oracle_t *oracle, const pdl_config_t *confi
     pdl_profile_t      *profile;
     pdl__pipeline_cut_t cut;
 
-    case_of_config(oracle, config, dataset, &c);
-    pdl_status_t status = check_config(oracle, config, &c);
-    if (!status) status = find_profile(oracle, config, c.micro_batch, &profile);
+    pdl__case_of_config(oracle, config, dataset, &c);
+    pdl_status_t status = pdl__check_config(oracle, config, &c);
+    if (!status) status = pdl__config_profile(oracle, config, c.micro_batch, &profile);
     if (!status) status = config_stages(config, &c, profile, &cut);
     if (!status) status = pdl__project_case(oracle, &c, profile, &cut, projection);
     return status;
@@ -288,9 +290,9 @@ pdl_status_t pdl__lower_bound(pdl_oracle_t *oracle, const pdl_config_t *config, 
     pdl_case_t     c;
     pdl_profile_t *profile;
 
-    case_of_config(oracle, config, NULL, &c);
-    pdl_status_t status = check_config(oracle, config, &c);
-    if (!status) status = find_profile(oracle, config, c.micro_batch, &profile);
+    pdl__case_of_config(oracle, config, NULL, &c);
+    pdl_status_t status = pdl__check_config(oracle, config, &c);
+    if (!status) status = pdl__config_profile(oracle, config, c.micro_batch, &profile);
     if (status) return status;
     double stages = (double)c.pipeline, m = (double)c.micro_batches, v = (double)c.virtual_stages;
     double total = profile->run[profile->partition->layer_count];
@@ -303,9 +305,9 @@ pdl_status_t pdl__played_bound(pdl_oracle_t *oracle, const pdl_config_t *config,
     pdl_case_t     c;
     pdl_profile_t *profile = NULL;
 
-    case_of_config(oracle, config, NULL, &c);
-    pdl_status_t status = check_config(oracle, config, &c);
-    if (!status) status = find_profile(oracle, config, c.micro_batch, &profile);
+    pdl__case_of_config(oracle, config, NULL, &c);
+    pdl_status_t status = pdl__check_config(oracle, config, &c);
+    if (!status) status = pdl__config_profile(oracle, config, c.micro_batch, &profile);
     pdl__runs_t runs = {.c = &c, .profile = profile};
     if (!status) status = pdl__profile_stages(profile, c.pipeline * c.virtual_stages, NULL, &runs.cut);
     return status ? status : pdl__pipeline_seconds(&runs, seconds, NULL);
@@ -317,9 +319,9 @@ static pdl_status_t memory_of(pdl_oracle_t *oracle, const pdl_config_t *config, 
     pdl_profile_t      *profile;
     const pdl_stages_t *stages;
 
-    case_of_config(oracle, config, NULL, &c);
-    pdl_status_t status = check_config(oracle, config, &c);
-    if (!status) status = find_profile(oracle, config, c.micro_batch, &profile);
+    pdl__case_of_config(oracle, config, NULL, &c);
+    pdl_status_t status = pdl__check_config(oracle, config, &c);
+    if (!status) status = pdl__config_profile(oracle, config, c.micro_batch, &profile);
     if (!status) status = pdl__profile_stages(profile, c.pipeline, NULL, &stages);
     return status ? status : pdl__project_memory(oracle, &c, profile, stages, projection);
 }
@@ -341,8 +343,8 @@ pdl_status_t pdl__evaluate_played(pdl_oracle_t *oracle, const pdl_config_t *conf
     pdl_status_t   status = pdl_oracle_evaluate(oracle, config, dataset, projection);
 
     if (status) return status;
-    case_of_config(oracle, config, dataset, &c);
-    status = find_profile(oracle, config, c.micro_batch, &profile);
+    pdl__case_of_config(oracle, config, dataset, &c);
+    status = pdl__config_profile(oracle, config, c.micro_batch, &profile);
     return status ? status : pdl__play_case(oracle, &c, profile, projection);
 }
 

@@ -56,6 +56,14 @@ double pdl__state_bytes(const pdl_case_t *c)
            sharded(c, PDL_SHARDING_ZERO1, optimizer);
 }
 
+double pdl__least_state_bytes(const pdl_case_t *c)
+{
+    double weight, gradient, optimizer;
+
+    state_bytes(c, &weight, &gradient, &optimizer);
+    return sharded(c, PDL_SHARDING_ZERO3, weight) + sharded(c, PDL_SHARDING_ZERO1, optimizer);
+}
+
 /* The tensor that a segment begins with: the input of the layers, where they have one, else a typical one. */
 static double border_elements(const pdl_stages_t *st, int64_t s, double input, double saved)
 {

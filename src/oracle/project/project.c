@@ -3,6 +3,7 @@
  */
 #include "oracle/project/pipeline_time.h"
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 const char *const pdl_comm_class_names[PDL_COMM_CLASS_COUNT] = {"layer collectives", "halo exchange",
@@ -66,21 +67,26 @@ static double queue_wait(const pdl_oracle_t *oracle, const pdl_case_t *c, const 
     return pdl__host_wait(&oracle->p, host, device);
 }
 
-static void project_compute(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
-                            const pdl_stages_t *st, pdl_projection_t *out)
+static void project_compute(const pdl_case_t *c, const pdl_stages_t *st, pdl_projection_t *out)
 {
-    const pdl_sums_t *slow = &st->sums[st->slowest_stage], *heavy = &st->sums[st->heaviest_stage];
+    const pdl_sums_t *slow = &st->sums[st->slowest_stage];
     double            m = (double)c->micro_batches;
 
     out->forward_s = m * slow->forward;
-    if (c->run_mode == PDL_TRAINING) {
-        double weights = heavy->weights / (c->sharding >= PDL_SHARDING_ZERO1 ? (double)c->data : 1.0);
-        out->backward_s = m * slow->backward + m * pdl__repeated(c, slow).forward;
-        out->update_s = pdl__update_seconds(&oracle->p, &profile->compute, c->optimizer, weights, heavy->tensors);
-    }
-    out->compute_s = out->forward_s + out->backward_s + out->update_s;
+    if (c->run_mode == PDL_TRAINING) out->backward_s = m * slow->backward + m * pdl__repeated(c, slow).forward;
+    out->compute_s = out->forward_s + out->backward_s;
     out->replicated_share = slow->replicated > 0 ? slow->replicated / (slow->forward + slow->backward) : 0;
     out->stage_imbalance = st->slowest / (st->total / (double)st->count);
+}
+
+static void project_update(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
+                           const pdl_sums_t *heavy, pdl_projection_t *out)
+{
+    double weights = heavy->weights / (c->sharding >= PDL_SHARDING_ZERO1 ? (double)c->data : 1.0);
+
+    if (c->run_mode == PDL_INFERENCE) return;
+    out->update_s = pdl__update_seconds(&oracle->p, &profile->compute, c->optimizer, weights, heavy->tensors);
+    out->compute_s += out->update_s;
 }
 
 static void project_wait(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_stages_t *st,
@@ -118,7 +124,8 @@ double pdl__layers_seconds(const pdl_oracle_t *oracle, const pdl_case_t *c, cons
     pdl_projection_t   out;
 
     out.update_s = out.backward_s = 0;
-    project_compute(oracle, c, profile, &run, &out);
+    project_compute(c, &run, &out);
+    project_update(oracle, c, profile, &copy, &out);
     project_layers(c, &run, &out);
     return out.compute_s + out.comm[PDL_COMM_LAYER] + out.comm[PDL_COMM_HALO];
 }
@@ -267,18 +274,16 @@ static pdl_status_t project_passes(pdl_oracle_t *oracle, const pdl_case_t *c, pd
 {
     const pdl_stages_t *st = stages->ranks, *cut = c->pipeline > 1 ? stages->virtual_stages : st;
     pdl_stages_t        busy = *st;
-    pdl_sums_t          sums[2];
+    pdl_sums_t          sums;
 
     if (cut != st) {
-        sums[0] = busiest_chunks(c, cut);
-        sums[1] = st->sums[st->heaviest_stage];
-        busy.sums = sums;
+        sums = busiest_chunks(c, cut);
+        busy.sums = &sums;
         busy.slowest_stage = 0;
-        busy.heaviest_stage = 1;
-        busy.slowest = sums[0].forward + sums[0].backward + sums[0].layer_forward + sums[0].layer_backward +
-                       sums[0].halo_forward + sums[0].halo_backward;
+        busy.slowest = sums.forward + sums.backward + sums.layer_forward + sums.layer_backward + sums.halo_forward +
+                       sums.halo_backward;
     }
-    project_compute(oracle, c, profile, &busy, out);
+    project_compute(c, &busy, out);
     project_layers(c, &busy, out);
     project_wait(oracle, c, &busy, out);
     *drain_s = pdl__pipeline_drain(&(pdl__runs_t){.c = c, .profile = profile, .cut = cut}, st->heaviest_stage);
@@ -295,6 +300,33 @@ static double exposed_seconds(const pdl_stages_t *st, double exposed_s, double d
     return fmax(exposed_s - fmax(0, drain_s), exposed_s * st->sums[0].weights / heaviest);
 }
 
+/* A projection up to its findings, which are made from it afterwards. */
+#define NUMBERS offsetof(pdl_projection_t, findings)
+
+/* The passes are the same for all shardings, which are asked for one after the other. */
+static pdl_status_t recall_passes(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_profile_t *profile,
+                                  const pdl__pipeline_cut_t *stages, double *drain_s, pdl_projection_t *out)
+{
+    pdl__passes_t *kept = &oracle->passes;
+    pdl_case_t     key = *c;
+
+    key.sharding = PDL_SHARDING_NONE;
+    if (kept->profile != profile || kept->cut != stages->virtual_stages ||
+        memcmp(&kept->key, &key, sizeof(key)) != 0) {
+        kept->profile = NULL;
+        memset(&kept->projection, 0, NUMBERS);
+        pdl_status_t status = project_passes(oracle, c, profile, stages, &kept->drain_s, &kept->projection);
+        if (status) return status;
+        kept->key = key;
+        kept->profile = profile;
+        kept->cut = stages->virtual_stages;
+    }
+    memcpy(out, &kept->projection, NUMBERS);
+    out->finding_count = 0;
+    *drain_s = kept->drain_s;
+    return PDL_OK;
+}
+
 pdl_status_t pdl__project_case(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_profile_t *profile,
                                const pdl__pipeline_cut_t *cut, pdl_projection_t *out)
 {
@@ -303,10 +335,10 @@ pdl_status_t pdl__project_case(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_pr
     double               drain_s;
     pdl_status_t         status;
 
-    memset(out, 0, sizeof(*out));
-    status = project_passes(oracle, c, profile, cut, &drain_s, out);
+    status = recall_passes(oracle, c, profile, cut, &drain_s, out);
     if (!status) status = pdl__gradient_exchange(oracle, c, profile, st, &exchange);
     if (status) return status;
+    project_update(oracle, c, profile, &st->sums[st->heaviest_stage], out);
     out->gradient_total_s += exchange.total_s;
     out->comm[PDL_COMM_GRADIENT] += exposed_seconds(st, exchange.exposed_s, drain_s);
     out->contention = exchange.phi;

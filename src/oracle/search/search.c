@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "oracle/search/searcher.h"
 #include <math.h>
+#include <paradl/oracle/exact.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,7 +86,7 @@ static int64_t passes_of(const pdl_config_t *config)
 }
 
 /* Configurations are ranked by what they take when they are played. */
-static void play(pdl__searcher_t *s, const pdl_config_t *config)
+void pdl__play_config(pdl__searcher_t *s, const pdl_config_t *config)
 {
     pdl_candidate_t trial = {.config = *config};
     pdl_status_t    status = pdl__evaluate_played(s->oracle, config, s->request->dataset, &trial.projection);
@@ -117,7 +118,7 @@ static void shortlist(pdl__searcher_t *s, const pdl_candidate_t *trial, double l
 
     if (entry.likely < NOTABLY * s->likely) {
         s->likely = entry.likely;
-        play(s, &trial->config);
+        pdl__play_config(s, &trial->config);
         return;
     }
     pdl_status_t status = pdl__shortlist_add(&s->shortlist, &entry);
@@ -132,9 +133,9 @@ static void play_shortlist(pdl__searcher_t *s)
 
         if (s->best->possible && entry->least >= s->best->score) continue;
         if (i > 0 && (s->plays >= MOST_PLAYS || s->passes + passes_of(&entry->config) > MOST_PASSES))
-            s->capped = true;
+            s->not_played++;
         else
-            play(s, &entry->config);
+            pdl__play_config(s, &entry->config);
     }
     s->shortlist.count = 0;
 }
@@ -213,13 +214,11 @@ static int64_t more_micro_batches(const pdl__searcher_t *s, int64_t samples, int
     return micro_batches;
 }
 
-/* Whether the same samples take no less time in more micro-batches. All closed forms have a fixed cost, and beyond it one per
-   sample that does not grow with their number, but for messages that are staged through host memory. */
-static bool parts_take_longer(const pdl__searcher_t *s)
+/* All closed forms have a fixed cost, and beyond it one per sample that does not grow with their number, but for messages that
+   are staged through host memory. */
+bool pdl__parts_take_longer(const pdl_oracle_t *oracle, pdl_precision_t precision)
 {
-    bool measured = pdl__measured_in(s->oracle->system, s->request->precision);
-
-    return !measured && s->oracle->p.pinned_bytes <= 0;
+    return !pdl__measured_in(oracle->system, precision) && oracle->p.pinned_bytes <= 0;
 }
 
 /* The samples of a replica: at once, or accumulated over more and more micro-batches until they fit without a policy. */
@@ -235,7 +234,9 @@ static void consider_accumulation(pdl__searcher_t *s, pdl_config_t config)
     for (config.micro_batches = 1; config.micro_batches <= samples;
          config.micro_batches = more_micro_batches(s, samples, config.micro_batches)) {
         if (consider_policies(s, config) == FITS_PLAIN || s->status) return;
-        if (s->best->possible && parts_take_longer(s) && least_score(s, &config) >= s->best->score) return;
+        if (s->best->possible && pdl__parts_take_longer(s->oracle, s->request->precision) &&
+            least_score(s, &config) >= s->best->score)
+            return;
     }
 }
 
@@ -325,7 +326,7 @@ static void describe_memory(pdl__searcher_t *s)
     s->best->sample_s = s->leanest.sample_s;
 }
 
-static pdl_status_t finish_candidate(pdl__searcher_t *s)
+pdl_status_t pdl__finish_candidate(pdl__searcher_t *s)
 {
     pdl_candidate_t *best = s->best;
 
@@ -360,7 +361,7 @@ static pdl_status_t search_strategy(pdl__searcher_t *s, const pdl_strategy_t *st
     else
         enumerate(s, strategy);
     if (!s->status) play_shortlist(s);
-    return s->status ? s->status : finish_candidate(s);
+    return s->status ? s->status : pdl__finish_candidate(s);
 }
 
 /* A mixed plan that is one of the named strategies does not stand beside it. */
@@ -435,6 +436,7 @@ pdl_status_t pdl_search_run(pdl_oracle_t *oracle, const pdl_request_t *request, 
     if (request->max_memory > 0) oracle->memory_cap = cap_of(oracle, request->max_memory);
     if (!status) status = request->strategy == NULL ? search_all(&s, search) : search_one(&s, search);
     pdl__shortlist_free(&s.shortlist);
+    if (!status && request->exact != NULL) status = pdl__search_exactly(&s, search);
     if (!status) pdl_search_rank(search);
     if (!status && request->memory != NULL && oracle->system->backend != NULL)
         status = pdl__count_memory(&s, search);
@@ -445,7 +447,8 @@ pdl_status_t pdl_search_run(pdl_oracle_t *oracle, const pdl_request_t *request, 
     }
     search->configurations = s.configurations;
     search->seconds = pdl__seconds() - begin;
-    search->certified = !s.capped;
+    search->not_replayed = s.not_played;
+    search->certified = search->exact != NULL ? search->exact->certified : s.not_played == 0;
     *out = search;
     return PDL_OK;
 }
@@ -454,6 +457,7 @@ void pdl_search_destroy(pdl_search_t *search)
 {
     if (!search) return;
     for (int i = 0; i < search->count; i++) pdl_plan_destroy(search->candidates[i].plan);
+    pdl_exact_destroy(search->exact);
     free(search->candidates);
     free(search);
 }

@@ -17,14 +17,17 @@ typedef struct pdl__searcher {
     pdl__shortlist_t     shortlist; /* configurations that fit and have not been played */
     double               likely;    /* score by the formulas of the latest that was played */
     int                  plays;
-    int64_t              passes; /* played */
-    bool                 capped; /* some that might have won were not played */
+    int64_t              passes;     /* played */
+    int64_t              not_played; /* that might have won */
     int64_t              configurations;
     pdl_status_t         status; /* a failure other than "not possible" */
 } pdl__searcher_t;
 
 /* Replaces the memory of the candidates that are shown by what request->memory says, ranks them again. */
 pdl_status_t pdl__count_memory(const pdl__searcher_t *s, pdl_search_t *search);
+
+/* Whether the same samples take no less time in more micro-batches. */
+bool pdl__parts_take_longer(const pdl_oracle_t *oracle, pdl_precision_t precision);
 
 /* Times of a sample and an epoch, and what the goal minimises, from the projection. */
 void pdl__score_candidate(const pdl__searcher_t *s, pdl_candidate_t *c);
@@ -39,6 +42,13 @@ void pdl__describe_refusal(pdl__searcher_t *s);
 
 /* Leaves out of the hints of s->best, a named strategy that is possible, what the search has tried. */
 pdl_status_t pdl__advise(pdl__searcher_t *s);
+
+/* Compares the best of an exact search with the candidates, played, and takes those that are better. */
+pdl_status_t pdl__search_exactly(pdl__searcher_t *s, pdl_search_t *search);
+/* Plays a configuration for s->best; what is better replaces it. */
+void pdl__play_config(pdl__searcher_t *s, const pdl_config_t *config);
+/* Plan, largest batch, replayed time and advice of s->best. */
+pdl_status_t pdl__finish_candidate(pdl__searcher_t *s);
 
 /* The best layouts of single layers on every mesh data x inner; s->best is the candidate, and gets the name
    of the named strategy that the best plan is, if it is one. */

@@ -42,6 +42,12 @@ static void write_policies(pdl_json_t *json, const pdl_config_t *config)
     pdl_json_string(json, "optimizer", pdl_optimizer_names[config->optimizer]);
 }
 
+void pdl__config_json(pdl_json_t *json, const pdl_config_t *config)
+{
+    write_mesh(json, config);
+    write_policies(json, config);
+}
+
 /* Schedules by axis; the best plan has them. */
 static void write_collectives(pdl_json_t *json, const pdl_plan_t *plan)
 {
@@ -227,6 +233,8 @@ pdl_status_t pdl_report_plan_json(const pdl_plan_report_t *report, FILE *stream)
     pdl_json_int(&json, "configurations", search->configurations);
     pdl_json_number(&json, "seconds", search->seconds);
     pdl_json_bool(&json, "certified", search->certified);
+    pdl_json_int(&json, "not_replayed", search->not_replayed);
+    pdl__exact_json(&json, report->request, search->exact);
     pdl_json_close(&json);
     write_policies_compared(&json, report->policy);
     pdl__report_ownership_json(&json, report);

@@ -163,6 +163,7 @@ char *pdl__cell_mesh(const pdl_config_t *config, char text[CELL_SIZE])
     mesh = pdl_config_mesh(config);
     pdl_mesh_format(&mesh, text, CELL_SIZE);
     if (config->micro_batches > 1) append(text, ", %s micro", pdl_format_count(config->micro_batches, number));
+    if (config->virtual_stages > 1) append(text, ", %s virtual", pdl_format_count(config->virtual_stages, number));
     if (config->sharding != PDL_SHARDING_NONE) append(text, ", %s", pdl_sharding_names[config->sharding]);
     if (config->recompute == PDL_RECOMPUTE_FULL) append(text, "%s", ", recompute");
     if (config->recompute == PDL_RECOMPUTE_SELECTIVE) append(text, "%s", ", selective recompute");
@@ -364,6 +365,7 @@ pdl_status_t pdl_report_plan(const pdl_plan_report_t *report, FILE *stream)
     if (!status) status = print_candidates(report, stream);
     if (status || report->search->possible == 0) return status;
     print_best(report, stream);
+    pdl__exact_print(report->search, stream);
     if (report->explanation != NULL) {
         length = strlen(report->explanation);
         fprintf(stream, "%s%s", report->explanation,

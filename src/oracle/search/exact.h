@@ -1,0 +1,46 @@
+/*
+ * What the parts of the exact search share. Configurations that have the same costs of layers make up a group, groups that
+ * differ in the size of a micro-batch alone a chain. Chains are looked at independently of each other, so that counts and
+ * answers do not depend on threads.
+ */
+#ifndef PDL_ORACLE_EXACT_H
+#define PDL_ORACLE_EXACT_H
+
+#include "oracle/internal.h"
+#include "oracle/search/searcher.h"
+#include <paradl/oracle/exact.h>
+
+/* A mesh of a strategy with so many micro-batches; schedules, recomputation, sharding and orders are left open. */
+typedef struct pdl__node {
+    pdl_config_t config;
+    double       micro_batch; /* samples */
+    int64_t      leaves;      /* configurations */
+} pdl__node_t;
+
+typedef struct pdl__chain {
+    int first, count; /* nodes, the largest micro-batches first */
+} pdl__chain_t;
+
+typedef struct pdl__exact_list {
+    pdl__node_t  *node;
+    int           count, capacity;
+    pdl__chain_t *chain;
+    int           chains;
+    int64_t       runs; /* virtual stages, at the most */
+    int64_t       configurations;
+} pdl__exact_list_t;
+
+/* What is left open by a node, in the order in which it is tried. */
+typedef struct pdl__choices {
+    pdl_recompute_t recompute[PDL_RECOMPUTE_COUNT];
+    int             recomputes, shardings, orders;
+    int             plain;          /* schedules that are not interleaved */
+    int             virtual_stages; /* interleaved with 2 to so many; below 2: not */
+} pdl__choices_t;
+/* `runs`: of the list. */
+pdl__choices_t pdl__choices_of(const pdl_oracle_t *oracle, int64_t runs, const pdl_config_t *config);
+
+pdl_status_t pdl__exact_list(const pdl_oracle_t *oracle, const pdl_request_t *request, pdl__exact_list_t *list);
+void         pdl__exact_list_free(pdl__exact_list_t *list);
+
+#endif

@@ -1,0 +1,161 @@
+/*
+ * The configurations of an exact search, as nodes that leave policies open.
+ */
+#include "base/memory.h"
+#include "oracle/search/exact.h"
+#include <stdlib.h>
+
+/* Virtual stages in all of a network without blocks of attention; others have at least a block each. */
+#define MOST_RUNS 128
+
+static int64_t most_runs(const pdl_model_t *model)
+{
+    int64_t layers = pdl_model_layer_count(model), blocks = 0;
+
+    for (int i = 0; i < layers; i++) blocks += pdl_model_layer(model, i)->type == PDL_LAYER_ATTENTION;
+    if (blocks == 0) blocks = MOST_RUNS;
+    return blocks < layers - 1 ? blocks : layers - 1;
+}
+
+pdl__choices_t pdl__choices_of(const pdl_oracle_t *oracle, int64_t runs, const pdl_config_t *config)
+{
+    pdl__choices_t choices = {.recompute = {PDL_RECOMPUTE_NONE}, .recomputes = 1, .shardings = 1, .orders = 1};
+
+    choices.plain = config->pipeline > 1 && config->micro_batches > 1 ? 2 : 1;
+    if (config->pipeline > 1 && config->micro_batches % config->pipeline == 0)
+        choices.virtual_stages = (int)(runs / config->pipeline);
+    if (config->pipeline > 1 && config->data > 1) choices.orders = 2;
+    if (config->run_mode == PDL_INFERENCE) return choices;
+    if (!oracle->p.fused_attention) choices.recompute[choices.recomputes++] = PDL_RECOMPUTE_SELECTIVE;
+    choices.recompute[choices.recomputes++] = PDL_RECOMPUTE_FULL;
+    if (config->data > 1) choices.shardings = PDL_SHARDING_COUNT;
+    return choices;
+}
+
+static int64_t leaves_of(const pdl_oracle_t *oracle, int64_t runs, const pdl_config_t *config)
+{
+    pdl__choices_t c = pdl__choices_of(oracle, runs, config);
+    int64_t        schedules = c.plain + (c.virtual_stages > 1 ? c.virtual_stages - 1 : 0);
+
+    return schedules * c.recomputes * c.shardings * c.orders;
+}
+
+static pdl_status_t add_node(const pdl_oracle_t *oracle, pdl__exact_list_t *list, const pdl_config_t *config,
+                             double micro_batch)
+{
+    pdl__node_t node = {.config = *config,
+                        .micro_batch = micro_batch,
+                        .leaves = leaves_of(oracle, list->runs, config)};
+
+    if (list->count == list->capacity) {
+        int          capacity = 2 * list->capacity + 256;
+        pdl__node_t *grown = realloc(list->node, (size_t)capacity * sizeof(*grown));
+        if (grown == NULL) return pdl__no_memory("for the configurations of a search");
+        list->node = grown;
+        list->capacity = capacity;
+    }
+    list->node[list->count++] = node;
+    list->configurations += node.leaves;
+    return PDL_OK;
+}
+
+/* Micro-batches of all sizes that divide the samples of a replica, or as many as were asked for. */
+static pdl_status_t add_mesh(const pdl_oracle_t *oracle, const pdl_request_t *r, pdl__exact_list_t *list,
+                             pdl_config_t config)
+{
+    int64_t      samples = (r->batch + config.data - 1) / config.data;
+    pdl_status_t status = PDL_OK;
+
+    for (int64_t m = 1; m <= samples && !status; m++) {
+        if (r->micro_batches > 0 ? m != r->micro_batches : samples % m != 0) continue;
+        config.micro_batches = m;
+        status = add_node(oracle, list, &config, (double)((samples + m - 1) / m));
+    }
+    return status;
+}
+
+static pdl_status_t add_strategy(const pdl_oracle_t *oracle, const pdl_request_t *r, pdl__exact_list_t *list,
+                                 const pdl_strategy_t *strategy)
+{
+    pdl_preset_options_t options = {.published = oracle->p.published_forms, .spatial_until = r->spatial_until};
+    int                  layer, layers = pdl_model_layer_count(oracle->model);
+    int64_t              limit = pdl_preset_limit(oracle->model, strategy, &options, &layer);
+    pdl_strategy_mesh_t  mesh = {0};
+    pdl_status_t         status = PDL_OK;
+
+    while (pdl_strategy_next_mesh(strategy, r->pe, layers, &mesh) && !status) {
+        pdl_config_t config = pdl_config_on(strategy, &mesh);
+        if (mesh.inner > limit || mesh.pipeline > layers - 1 || mesh.data > r->batch) continue;
+        config.batch = r->batch;
+        config.optimizer = r->optimizer;
+        config.precision = r->precision;
+        config.run_mode = r->run_mode;
+        config.spatial_until = r->spatial_until;
+        for (int split = strategy->width == PDL_WIDTH_PAIRS; split >= 0 && !status; split--) {
+            config.sequence_parallel = split;
+            status = add_mesh(oracle, r, list, config);
+        }
+    }
+    return status;
+}
+
+/* Whether layers of two nodes cost the same but for the size of a micro-batch. */
+static int by_layers(const pdl__node_t *a, const pdl__node_t *b)
+{
+    int     x = pdl_strategy_place(a->config.strategy->family), y = pdl_strategy_place(b->config.strategy->family);
+    int64_t inner = a->config.spatial * a->config.tensor, other = b->config.spatial * b->config.tensor;
+
+    if (x != y) return x < y ? -1 : 1;
+    if (inner != other) return inner < other ? -1 : 1;
+    return b->config.sequence_parallel - a->config.sequence_parallel;
+}
+
+static int by_group(const void *a, const void *b)
+{
+    const pdl__node_t *x = a, *y = b;
+    int                order = by_layers(x, y);
+
+    if (order != 0) return order;
+    if (x->micro_batch != y->micro_batch) return x->micro_batch > y->micro_batch ? -1 : 1;
+    if (x->config.strategy != y->config.strategy)
+        return pdl_strategy_place(x->config.strategy) - pdl_strategy_place(y->config.strategy);
+    if (x->config.pipeline != y->config.pipeline) return x->config.pipeline < y->config.pipeline ? -1 : 1;
+    return (x->config.micro_batches > y->config.micro_batches) -
+           (x->config.micro_batches < y->config.micro_batches);
+}
+
+static pdl_status_t link_chains(pdl__exact_list_t *list)
+{
+    list->chain = calloc((size_t)list->count + 1, sizeof(*list->chain));
+    if (list->chain == NULL) return pdl__no_memory("for the configurations of a search");
+    qsort(list->node, (size_t)list->count, sizeof(*list->node), by_group);
+    for (int i = 0; i < list->count; i++) {
+        if (i == 0 || by_layers(&list->node[i - 1], &list->node[i]) != 0)
+            list->chain[list->chains++] = (pdl__chain_t){.first = i};
+        list->chain[list->chains - 1].count++;
+    }
+    return PDL_OK;
+}
+
+pdl_status_t pdl__exact_list(const pdl_oracle_t *oracle, const pdl_request_t *request, pdl__exact_list_t *list)
+{
+    const pdl_strategy_t *strategy;
+    pdl_status_t          status = PDL_OK;
+
+    *list = (pdl__exact_list_t){.runs = most_runs(oracle->model)};
+    for (int i = 0; (strategy = pdl_strategy_at(i)) != NULL && !status; i++) {
+        bool wanted = request->strategy == NULL || request->strategy == strategy;
+        if (!wanted || strategy->per_layer || (request->pe == 1) != (strategy->axes == 0)) continue;
+        status = add_strategy(oracle, request, list, strategy);
+    }
+    if (!status) status = link_chains(list);
+    if (status) pdl__exact_list_free(list);
+    return status;
+}
+
+void pdl__exact_list_free(pdl__exact_list_t *list)
+{
+    free(list->node);
+    free(list->chain);
+    *list = (pdl__exact_list_t){.node = NULL};
+}

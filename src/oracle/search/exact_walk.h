@@ -1,0 +1,48 @@
+/*
+ * One walk through nodes of an exact search, and what it has found.
+ */
+#ifndef PDL_ORACLE_EXACT_WALK_H
+#define PDL_ORACLE_EXACT_WALK_H
+
+#include "oracle/search/exact.h"
+
+/* A configuration and its place in the order of enumeration, by which ties are broken. */
+typedef struct pdl__exact_entry {
+    pdl_exact_point_t point;
+    int               node;
+    int64_t           leaf;
+} pdl__exact_entry_t;
+
+typedef struct pdl__exact_walk {
+    pdl_oracle_t            *oracle;
+    const pdl_request_t     *request;
+    const pdl__exact_list_t *list;
+    bool                     exhaustive, checks;
+    int                      top;
+    double                   threshold; /* score that as many as are wanted reach */
+    pdl__exact_entry_t      *best;      /* best first */
+    int                      count;
+    pdl__exact_entry_t      *front; /* exhaustive: nothing found is better in all */
+    int                      front_count, front_capacity;
+    int64_t                  evaluated, too_large, impossible, broken, removed[PDL_BOUND_COUNT];
+    double                   rate_s; /* the least seconds of a sample in smaller micro-batches of the chain */
+    pdl_status_t             status;
+    char                     message[256];
+} pdl__exact_walk_t;
+
+pdl_status_t pdl__exact_begin(pdl__exact_walk_t *walk);
+void         pdl__exact_end(pdl__exact_walk_t *walk);
+/* All configurations of a node, those that bounds leave. */
+void pdl__exact_visit(pdl__exact_walk_t *walk, int node);
+/* Whether a node is likely to be good; one or two of its configurations. */
+bool pdl__exact_likely(const pdl__exact_walk_t *walk, int node);
+void pdl__exact_glance(pdl__exact_walk_t *walk, int node);
+
+/* Among the best, if it is one of them. */
+void pdl__exact_keep(pdl__exact_walk_t *walk, const pdl__exact_entry_t *found);
+/* On the front, unless another is better in all. */
+pdl_status_t pdl__exact_offer(pdl__exact_walk_t *walk, const pdl__exact_entry_t *found);
+/* What was found becomes the answer. */
+pdl_status_t pdl__exact_take(const pdl__exact_walk_t *walk, pdl_exact_t *exact);
+
+#endif

@@ -1,0 +1,46 @@
+/*
+ * The best of an exact search beside the candidates of the strategies: the closed form has chosen them, playing them decides.
+ */
+#include "oracle/search/searcher.h"
+#include <paradl/oracle/exact.h>
+
+static pdl_candidate_t *candidate_of(const pdl_search_t *search, const pdl_strategy_t *strategy)
+{
+    for (int i = 0; i < search->count; i++)
+        if (search->candidates[i].config.strategy == strategy && search->candidates[i].same_as == NULL)
+            return &search->candidates[i];
+    return NULL;
+}
+
+static pdl_status_t improve(pdl__searcher_t *s, const pdl_config_t *config, pdl_candidate_t *candidate)
+{
+    pdl_candidate_t before = *candidate;
+
+    s->best = candidate;
+    s->status = PDL_OK;
+    pdl__play_config(s, config);
+    if (s->status || candidate->score == before.score) return s->status;
+    candidate->plan = NULL;
+    pdl_status_t status = pdl__finish_candidate(s);
+    /* The whole plan is timed more exactly, and decides. */
+    bool better = !status && candidate->score < before.score;
+    pdl_plan_destroy(better ? before.plan : candidate->plan);
+    if (!better) *candidate = before;
+    return status;
+}
+
+pdl_status_t pdl__search_exactly(pdl__searcher_t *s, pdl_search_t *search)
+{
+    const pdl_strategy_t *asked = s->request->strategy;
+    pdl_status_t          status = PDL_OK;
+
+    /* Elsewhere the trainer's own memory decides, or every layer for itself. */
+    if (s->oracle->system->backend != NULL || (asked != NULL && asked->per_layer)) return PDL_OK;
+    status = pdl_exact_search(s->oracle, s->request, s->request->exact, &search->exact);
+    for (int i = 0; !status && i < search->exact->count; i++) {
+        const pdl_config_t *config = &search->exact->best[i].config;
+        pdl_candidate_t    *candidate = candidate_of(search, config->strategy);
+        if (candidate != NULL && candidate->possible) status = improve(s, config, candidate);
+    }
+    return status;
+}
