@@ -83,6 +83,19 @@ static void stages_with_one_block_fewer_at_the_ends(void)
     CHECK_NEAR(project(gpt, selene, &p, &c).total_s, even.total_s, 1e-12);
 }
 
+/* Between the two sides of a U-Net no place has but one tensor to hand on. */
+static void stages_of_a_unet_are_balanced(void)
+{
+    pdl_parameters_t p = published();
+    pdl_config_t     c = three_axes(4, 1, 1);
+    pdl_model_t     *unet = NULL;
+
+    c.precision = PDL_FP32;
+    REQUIRE_OK(pdl_model_load("unet-gpipe", &unet));
+    CHECK(project(unet, selene, &p, &c).stage_imbalance < 1.3);
+    pdl_model_destroy(unet);
+}
+
 static void tensor_ranks_share_a_send(void)
 {
     pdl_parameters_t p = published();
@@ -238,6 +251,7 @@ int main(void)
         return 1;
     RUN(stages_of_equal_blocks_wait_for_the_logits);
     RUN(stages_with_one_block_fewer_at_the_ends);
+    RUN(stages_of_a_unet_are_balanced);
     RUN(tensor_ranks_share_a_send);
     RUN(wide_gradients_take_twice_as_long);
     RUN(gathers_hide_behind_forward);

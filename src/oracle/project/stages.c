@@ -123,18 +123,49 @@ static bool even(const pdl_profile_t *profile, int64_t count, int *first)
     return found;
 }
 
+static double slowest_of(const pdl_profile_t *profile, int64_t count, const int *first)
+{
+    double most = 0;
+
+    for (int64_t s = 0; s < count; s++) {
+        double seconds = profile->run[first[s + 1]] - profile->run[first[s]];
+        if (seconds > most) most = seconds;
+    }
+    return most;
+}
+
+/* Where hardly a place has but one tensor to hand on, as between the two sides of a U-Net, several are handed on. */
+static bool by_time(const pdl_profile_t *profile, int64_t count, int *first)
+{
+    static const double WORSE = 1.5;
+    cuts_t              natural = {profile->single, profile->single_count},
+           anywhere = {NULL, profile->partition->layer_count - 2};
+    bool   found = bisect(profile, &natural, count, first);
+    double slowest = found ? slowest_of(profile, count, first) : 0;
+    double mean = profile->run[profile->partition->layer_count] / (double)count;
+
+    if (found && slowest <= WORSE * mean) return true;
+    int *other = malloc(((size_t)count + 1) * sizeof(*other));
+    if (other == NULL || !bisect(profile, &anywhere, count, other)) {
+        free(other);
+        return found;
+    }
+    if (!found || slowest > WORSE * slowest_of(profile, count, other))
+        memcpy(first, other, ((size_t)count + 1) * sizeof(*other));
+    free(other);
+    return true;
+}
+
 static pdl_status_t partition(const pdl_profile_t *profile, int64_t count, int *first)
 {
-    int    layers = profile->partition->layer_count;
-    cuts_t natural = {profile->single, profile->single_count}, anywhere = {NULL, layers - 2};
+    int layers = profile->partition->layer_count;
 
     if (count == 1) {
         first[0] = 0;
         first[1] = layers;
         return PDL_OK;
     }
-    if (even(profile, count, first)) return PDL_OK;
-    if (bisect(profile, &natural, count, first) || bisect(profile, &anywhere, count, first)) return PDL_OK;
+    if (even(profile, count, first) || by_time(profile, count, first)) return PDL_OK;
     return too_many(profile, count);
 }
 

@@ -122,6 +122,25 @@ static void write_dense(const pdl_dimensions_t *d, const char *file, bool dropou
         snprintf(yaml + used, size - (size_t)used, "%s}\n", dropout ? "" : ", dropout: 0");
 }
 
+/* "U-Net(5,64)": the numbers in parentheses, under the names that the rules give them. */
+static void write_arguments(const pdl_yaml_t *names, const char *model, char *yaml, size_t size)
+{
+    const char *at = strchr(model, '(');
+    size_t      used = 0;
+
+    if (names == NULL || at == NULL) return;
+    for (size_t i = 0; i < pdl_yaml_size(names) && used + 64 < size; i++) {
+        char *end;
+        long  value = strtol(at + 1, &end, 10);
+
+        if (end == at + 1 || (*end != ',' && *end != ')')) break;
+        used += (size_t)snprintf(yaml + used, size - used, "%s%s: %ld", i ? ", " : "parameters: {",
+                                 pdl_yaml_text(pdl_yaml_item(names, i)), value);
+        at = end;
+    }
+    if (used > 0) snprintf(yaml + used, size - used, "}\n");
+}
+
 /* Models without transformer layers come from the zoo by name. */
 static bool is_transformer(cells_t *c)
 {
@@ -144,7 +163,8 @@ static bool read_model(const pdl_published_rules_t *rules, cells_t *c, pdl_publi
     r->experts_over = d->experts ? extent(c, "ep") : 1;
     if (!is_transformer(c)) {
         if (!file) return refuse(&line->row, "model %.60s is not in the zoo", name);
-        snprintf(r->yaml, sizeof(r->yaml), "paradl: model/1\nname: published\nextends: %s\n", file);
+        int used = snprintf(r->yaml, sizeof(r->yaml), "paradl: model/1\nname: published\nextends: %s\n", file);
+        write_arguments(pdl_yaml_find(entry, "arguments"), name, r->yaml + used, sizeof(r->yaml) - (size_t)used);
         return true;
     }
     if (strcmp(text(c, "family"), "moe") == 0 && !d->experts)

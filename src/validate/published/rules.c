@@ -112,7 +112,7 @@ const pdl_framework_t *pdl__published_framework(const pdl_published_rules_t *rul
 
 pdl_status_t pdl__published_shape(const pdl_yaml_t *entry, pdl_dimensions_t *d, const char **file)
 {
-    static const char *const keys[] = {"file", "shape", "positions", NULL};
+    static const char *const keys[] = {"file", "shape", "positions", "arguments", NULL};
     static const char *const names[] = {"layers", "hidden",     "heads",   "kv_heads", "head_dim",   "ffn",
                                         "tokens", "vocabulary", "experts", "top_k",    "most_nodes", NULL};
     int64_t *const slots[] = {&d->layers, &d->hidden,     &d->heads,   &d->kv_heads, &d->head_dim,  &d->ffn,
@@ -122,6 +122,10 @@ pdl_status_t pdl__published_shape(const pdl_yaml_t *entry, pdl_dimensions_t *d, 
     *file = NULL;
     if (!status) status = pdl_yaml_check_keys(entry, keys);
     if (!status) status = pdl_yaml_get_string(entry, "file", PDL_OPTIONAL, file);
+    const pdl_yaml_t *arguments = status ? NULL : pdl_yaml_find(entry, "arguments");
+    if (arguments) status = pdl_yaml_expect(arguments, PDL_YAML_SEQUENCE, "names of a model's parameters");
+    for (size_t i = 0; arguments && i < pdl_yaml_size(arguments) && !status; i++)
+        status = pdl_yaml_expect(pdl_yaml_item(arguments, i), PDL_YAML_SCALAR, "the name of a parameter");
     const pdl_yaml_t *shape = status ? NULL : pdl_yaml_find(entry, "shape");
     if (!shape) return status;
     status = pdl_yaml_expect(shape, PDL_YAML_MAPPING, "a map of sizes");
