@@ -72,8 +72,8 @@ static pdl_status_t evaluate_open(pdl_oracle_t *oracle, pdl_recipe_t *r, pdl_pro
     return evaluate(oracle, r, &r->config, r->micro_batch, out);
 }
 
-/* Share of the ports' speed that exchanges between experts on several nodes reach: 44 to 47 of 50 GB/s (deepseek-ai/DeepEP,
-   README). */
+/* Share of the ports' speed that exchanges between experts on several nodes reach: 43 GB/s with 16 ranks, 50 to 58 with 32 and
+   64, by ports of 50 GB/s, of which some stays inside a node (deepseek-ai/DeepEP, README). */
 static const double EXPERT_NETWORK = 0.9;
 
 /* Tokens go to their experts and come back, forward and backward: four all-to-alls in every layer. A token goes to every
