@@ -244,7 +244,10 @@ status=0
 "$PARADL" plan --model gpt3-175b --system selene --pe 8 >both 2>&1 || status=$?
 [ "$status" -eq 2 ] || fail "status $status instead of 2"
 [[ "$(tail -1 both)" == *"see the reasons above" ]] || fail "the last line is: $(tail -1 both)"
-
+# The constraint is named, and what the closest plan lacks.
+grep -q "within the memory of a device, 74.5 GiB: the closest, [a-z+0-9]*, needs [0-9.]* GiB, [0-9.]* GiB more" both || fail "$(tail -1 both)"
+expect 2 plan --model gpt2-124m --system selene --pe 8 --batch 8 --max-memory 1GiB
+has err "within --max-memory 1.00 GiB: the closest, "
 
 # --set: values of the system by their path, as sliders of a page change them; a wrong key names the one that was meant.
 expect 0 plan --model resnet50 --system abci-v --devices 64 --json

@@ -99,6 +99,39 @@ static void unload(pdl__plan_question_t *q)
     pdl_system_destroy(q->system);
 }
 
+/* The candidate that is nearest to fitting; NULL: memory is in the way of none. */
+static const pdl_candidate_t *nearest_to_fit(const pdl_search_t *search)
+{
+    const pdl_candidate_t *nearest = NULL;
+
+    for (int i = 0; i < search->count; i++) {
+        const pdl_candidate_t *c = &search->candidates[i];
+        if (c->possible || c->projection.memory_bytes <= 0 || c->projection.fits) continue;
+        if (nearest == NULL || c->projection.memory_bytes < nearest->projection.memory_bytes) nearest = c;
+    }
+    return nearest;
+}
+
+/* Which constraint leaves no plan, and by how much the closest misses it. */
+static pdl_status_t refuse_all(const pdl__plan_asked_t *v, const pdl_plan_report_t *report)
+{
+    const pdl_candidate_t *nearest = nearest_to_fit(report->search);
+    double                 room = v->max_memory > 0 ? v->max_memory : report->system->device.memory_bytes;
+    char                   needs[PDL_FORMAT_SIZE], more[PDL_FORMAT_SIZE], has[PDL_FORMAT_SIZE];
+
+    if (nearest == NULL || nearest->projection.memory_bytes <= room)
+        return pdl_error(PDL_ERR_LIMIT, "no strategy is possible on %lld devices: see the reasons above",
+                         (long long)v->pe);
+    return pdl_error(
+        PDL_ERR_LIMIT,
+        "no strategy is possible on %lld devices within %s %s: the closest, %s, needs %s, %s more; see "
+        "the reasons above",
+        (long long)v->pe, v->max_memory > 0 ? "--max-memory" : "the memory of a device,",
+        pdl_format_bytes(room, has), nearest->config.strategy->name,
+        pdl_format_bytes(nearest->projection.memory_bytes, needs),
+        pdl_format_bytes(nearest->projection.memory_bytes - room, more));
+}
+
 /* Nothing possible is a refusal. The reasons of several strategies need the table, that of one fits in a line. */
 static pdl_status_t show(const pdl__plan_asked_t *v, const pdl_plan_report_t *report)
 {
@@ -114,8 +147,7 @@ static pdl_status_t show(const pdl__plan_asked_t *v, const pdl_plan_report_t *re
         return pdl_error(PDL_ERR_LIMIT, "%s on %lld devices is not possible: %s",
                          search->candidates[0].config.strategy->name, (long long)v->pe,
                          search->candidates[0].reason);
-    return pdl_error(PDL_ERR_LIMIT, "no strategy is possible on %lld devices: see the reasons above",
-                     (long long)v->pe);
+    return refuse_all(v, report);
 }
 
 /* What is said and written about the best candidates. */
