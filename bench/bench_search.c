@@ -6,6 +6,16 @@
 #include <paradl/oracle/exact.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
+
+/* Of all threads. */
+static double cpu_s(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
 
 static int fail(void)
 {
@@ -28,12 +38,13 @@ static int run(pdl_oracle_t *oracle, const pdl_request_t *request, bool exhausti
     pdl_exact_options_t options = {.exhaustive = exhaustive, .top = 10, .threads = threads};
     pdl_exact_t        *e;
 
+    double begin = cpu_s();
     if (pdl_exact_search(oracle, request, &options, &e)) return fail();
-    printf("%-12s %lld configurations, %lld evaluated (%lld too large, %lld refused), %.3f s: %.2f million per "
-           "second, "
-           "%scertified\n",
+    printf("%-12s %lld configurations, %lld evaluated (%lld too large, %lld refused), %.3f s, %.3f s of "
+           "processors: %.2f "
+           "million per second, %scertified\n",
            exhaustive ? "exhaustive" : "bounded", (long long)e->configurations, (long long)e->evaluated,
-           (long long)e->too_large, (long long)e->impossible, e->seconds,
+           (long long)e->too_large, (long long)e->impossible, e->seconds, cpu_s() - begin,
            (double)e->configurations / e->seconds / 1e6, e->certified ? "" : "not ");
     for (int b = 0; b < PDL_BOUND_COUNT && !exhaustive; b++)
         printf("             removed by %s: %lld\n", pdl_exact_bound_names[b], (long long)e->removed[b]);

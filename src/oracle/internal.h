@@ -7,7 +7,7 @@
 #include "oracle/cost/profile.h"
 #include "oracle/cost/transfers.h"
 
-enum { PDL_GROUP_SLOTS = 4096, PDL_PROFILE_SLOTS = 256, PDL_PLAN_SLOTS = 256 };
+enum { PDL_GROUP_SLOTS = 4096, PDL_PROFILE_SLOTS = 64, PDL_PLAN_SLOTS = 256 };
 
 typedef struct pdl_group_slot {
     pdl_group_query_t query;

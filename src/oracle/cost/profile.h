@@ -48,17 +48,18 @@ typedef struct pdl__stage_memory {
 
 /* Stage partition for one pipeline depth. */
 typedef struct pdl_stages {
-    int64_t                   count;
-    int                      *first;   /* count + 1 */
-    pdl_sums_t               *sums;    /* per stage */
-    double                   *seconds; /* forward + backward with collectives, one micro-batch */
-    double                    total, slowest;
-    int                       slowest_stage, heaviest_stage; /* in time; in weights */
-    double                    border_elements;               /* largest border between stages */
-    struct pdl__stage_memory *held;                          /* filled in when it is asked for */
-    double                   *cuts;                          /* per stage: places where only one tensor crosses */
-    double                   *tied;          /* per stage: elements of weights that another stage owns */
-    double                    tied_elements; /* the most of these */
+    int64_t     count;
+    bool        given;   /* not the partition of this profile */
+    int        *first;   /* count + 1 */
+    pdl_sums_t *sums;    /* per stage; NULL, and all that follows not known, where only borders were asked for */
+    double     *seconds; /* forward + backward with collectives, one micro-batch */
+    double      total, slowest;
+    int         slowest_stage, heaviest_stage; /* in time; in weights */
+    double      border_elements;               /* largest border between stages */
+    struct pdl__stage_memory *held;            /* filled in when it is asked for */
+    double                   *cuts;            /* per stage: places where only one tensor crosses */
+    double                   *tied;            /* per stage: elements of weights that another stage owns */
+    double                    tied_elements;   /* the most of these */
     /* For the heaviest stage: when the gradients of the last `weights` elements begin to be ready, in seconds
        after the start of backward, for overlap. */
     double ready[PDL_GRADIENT_POINTS], remaining[PDL_GRADIENT_POINTS];
@@ -142,6 +143,9 @@ static inline double pdl__sent_elements(const pdl_profile_t *profile, int layer)
 {
     return profile->send_share * profile->borders[layer];
 }
+/* Their borders alone. */
+pdl_status_t pdl__profile_runs(pdl_profile_t *profile, int64_t count, const int *given,
+                               const pdl_stages_t **stages);
 /* Of the stages of this profile. */
 const pdl__stage_memory_t *pdl__stages_memory(const pdl_profile_t *profile, const pdl_stages_t *stages);
 void                       pdl__stages_destroy(pdl_stages_t *stages);

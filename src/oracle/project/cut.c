@@ -417,7 +417,7 @@ static pdl_status_t find_runs(pdl__cut_t *cut, const int *stage_first)
 {
     int                 p = cut->pipeline.stages, v = cut->pipeline.chunks;
     const pdl_stages_t *runs;
-    pdl_status_t        status = pdl__profile_stages(cut->profile, (int64_t)p * v, stage_first, &runs);
+    pdl_status_t        status = pdl__profile_runs(cut->profile, (int64_t)p * v, stage_first, &runs);
 
     for (int k = 0; k < p * v && !status; k++) {
         cut->chunks[k % p * v + k / p].first = runs->first[k];

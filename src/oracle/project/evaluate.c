@@ -309,7 +309,7 @@ pdl_status_t pdl__played_bound(pdl_oracle_t *oracle, const pdl_config_t *config,
     pdl_status_t status = pdl__check_config(oracle, config, &c);
     if (!status) status = pdl__config_profile(oracle, config, c.micro_batch, &profile);
     pdl__runs_t runs = {.c = &c, .profile = profile};
-    if (!status) status = pdl__profile_stages(profile, c.pipeline * c.virtual_stages, NULL, &runs.cut);
+    if (!status) status = pdl__profile_runs(profile, c.pipeline * c.virtual_stages, NULL, &runs.cut);
     return status ? status : pdl__pipeline_seconds(&runs, seconds, NULL);
 }
 

@@ -238,22 +238,28 @@ void pdl__project_sums(const pdl_oracle_t *oracle, const pdl_case_t *c, double k
     project_energy(oracle, c, out);
 }
 
-/* The chunks of the busiest stage of an interleaved pipeline together. */
-static pdl_sums_t busiest_chunks(const pdl_case_t *c, const pdl_stages_t *cut)
+/* The virtual stages of the busiest stage of an interleaved pipeline together. */
+static pdl_sums_t busiest_chunks(const pdl_case_t *c, const pdl_profile_t *profile, const pdl_stages_t *cut)
 {
-    const pdl_sums_t nothing = {.forward = 0};
-    pdl_sums_t       most = nothing;
+    pdl_sums_t sums = {.forward = 0};
+    double     longest = -1;
+    int64_t    busiest = 0;
 
     for (int64_t s = 0; s < c->pipeline; s++) {
-        pdl_sums_t sums = nothing;
-
-        /* The struct is doubles throughout. */
+        double seconds = 0;
         for (int64_t k = s; k < cut->count; k += c->pipeline)
-            for (size_t i = 0; i < sizeof(sums) / sizeof(double); i++)
-                ((double *)&sums)[i] += ((const double *)&cut->sums[k])[i];
-        if (pdl__run_seconds(c, &nothing, &sums) > pdl__run_seconds(c, &nothing, &most)) most = sums;
+            seconds += pdl__run_seconds(c, &profile->prefix[cut->first[k]], &profile->prefix[cut->first[k + 1]]);
+        if (seconds <= longest) continue;
+        longest = seconds;
+        busiest = s;
     }
-    return most;
+    /* The struct is doubles throughout. */
+    for (int64_t k = busiest; k < cut->count; k += c->pipeline) {
+        const double *a = (const double *)&profile->prefix[cut->first[k]];
+        const double *b = (const double *)&profile->prefix[cut->first[k + 1]];
+        for (size_t i = 0; i < sizeof(sums) / sizeof(double); i++) ((double *)&sums)[i] += b[i] - a[i];
+    }
+    return sums;
 }
 
 pdl_status_t pdl__case_stages(const pdl_case_t *c, pdl_profile_t *profile, const int *given,
@@ -264,7 +270,7 @@ pdl_status_t pdl__case_stages(const pdl_case_t *c, pdl_profile_t *profile, const
 
     cut->virtual_stages = cut->ranks;
     if (status || !several) return status;
-    return pdl__profile_stages(profile, c->pipeline * c->virtual_stages, given, &cut->virtual_stages);
+    return pdl__profile_runs(profile, c->pipeline * c->virtual_stages, given, &cut->virtual_stages);
 }
 
 /* Computation, exchanges in layers and the pipeline. drain_s: from the last pass of the heaviest stage to that of the
@@ -277,7 +283,7 @@ static pdl_status_t project_passes(pdl_oracle_t *oracle, const pdl_case_t *c, pd
     pdl_sums_t          sums;
 
     if (cut != st) {
-        sums = busiest_chunks(c, cut);
+        sums = busiest_chunks(c, profile, cut);
         busy.sums = &sums;
         busy.slowest_stage = 0;
         busy.slowest = sums.forward + sums.backward + sums.layer_forward + sums.layer_backward + sums.halo_forward +

@@ -60,14 +60,29 @@ static bool greedy(const pdl_profile_t *profile, const cuts_t *cuts, int64_t cou
     return profile->run[layers] - profile->run[begin] <= most;
 }
 
+/* The longest run of layers between two cuts. */
+static double widest_step(const pdl_profile_t *profile, const cuts_t *cuts)
+{
+    double before = 0, widest = 0;
+
+    for (int i = 0; i <= cuts->count; i++) {
+        double here = profile->run[i < cuts->count ? cut_at(cuts, i) : profile->partition->layer_count];
+        if (here - before > widest) widest = here - before;
+        before = here;
+    }
+    return widest;
+}
+
 static bool bisect(const pdl_profile_t *profile, const cuts_t *cuts, int64_t count, int *first)
 {
     double high = profile->run[profile->partition->layer_count], low = high / (double)count;
 
     if (cuts->count < count - 1) return false;
+    /* With room for an even share and one step more no stage is left over. */
+    double enough = low + widest_step(profile, cuts);
     while (high - low > 1e-5 * high) {
         double middle = 0.5 * (low + high);
-        if (greedy(profile, cuts, count, middle, first))
+        if (middle >= enough || greedy(profile, cuts, count, middle, first))
             high = middle;
         else
             low = middle;
@@ -276,25 +291,33 @@ static void measure(const pdl_profile_t *profile, pdl_stages_t *st)
     gradient_points(profile, st);
 }
 
-static pdl_stages_t *allocate(int64_t count)
+static pdl_status_t complete(const pdl_profile_t *profile, pdl_stages_t *st)
 {
-    pdl_stages_t *st = calloc(1, sizeof(*st));
-    size_t        n = (size_t)count;
+    size_t n = (size_t)st->count;
 
-    if (!st) return NULL;
-    st->count = count;
-    st->first = malloc((n + 1) * sizeof(*st->first));
-    st->sums = malloc(n * sizeof(*st->sums));
+    if (st->sums != NULL) return PDL_OK;
     st->seconds = malloc(n * sizeof(*st->seconds));
     st->cuts = malloc(n * sizeof(*st->cuts));
     st->tied = calloc(n, sizeof(*st->tied));
     st->held = calloc(1, sizeof(*st->held));
     if (st->held) st->held->kinds = malloc(n * sizeof(*st->held->kinds));
     if (st->held) st->held->memory = malloc(n * sizeof(*st->held->memory));
-    if (st->first && st->sums && st->seconds && st->cuts && st->tied && st->held && st->held->kinds &&
-        st->held->memory)
-        return st;
-    pdl__stages_destroy(st);
+    if (st->seconds && st->cuts && st->tied && st->held && st->held->kinds && st->held->memory)
+        st->sums = malloc(n * sizeof(*st->sums));
+    if (st->sums == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory for %lld stages", (long long)st->count);
+    measure(profile, st);
+    return PDL_OK;
+}
+
+static pdl_stages_t *allocate(int64_t count)
+{
+    pdl_stages_t *st = calloc(1, sizeof(*st));
+
+    if (!st) return NULL;
+    st->count = count;
+    st->first = malloc(((size_t)count + 1) * sizeof(*st->first));
+    if (st->first) return st;
+    free(st);
     return NULL;
 }
 
@@ -322,10 +345,10 @@ static pdl_status_t keep(pdl_profile_t *profile, pdl_stages_t *st)
     return PDL_OK;
 }
 
-pdl_status_t pdl__profile_stages(pdl_profile_t *profile, int64_t count, const int *given, const pdl_stages_t **out)
+static pdl_status_t find_stages(pdl_profile_t *profile, int64_t count, const int *given, pdl_stages_t **out)
 {
     for (int i = 0; i < profile->stage_sets && !given; i++)
-        if (profile->stages[i]->count == count) {
+        if (profile->stages[i]->count == count && !profile->stages[i]->given) {
             *out = profile->stages[i];
             return PDL_OK;
         }
@@ -335,11 +358,11 @@ pdl_status_t pdl__profile_stages(pdl_profile_t *profile, int64_t count, const in
     pdl_stages_t *st = allocate(count);
     if (!st) return pdl_error(PDL_ERR_NOMEM, "out of memory");
     pdl_status_t status = PDL_OK;
+    st->given = given != NULL;
     if (given)
         memcpy(st->first, given, ((size_t)count + 1) * sizeof(*given));
     else
         status = partition(profile, count, st->first);
-    if (!status) measure(profile, st);
     if (!status) status = keep(profile, st);
     if (status) {
         pdl__stages_destroy(st);
@@ -347,4 +370,23 @@ pdl_status_t pdl__profile_stages(pdl_profile_t *profile, int64_t count, const in
     }
     *out = st;
     return PDL_OK;
+}
+
+pdl_status_t pdl__profile_stages(pdl_profile_t *profile, int64_t count, const int *given, const pdl_stages_t **out)
+{
+    pdl_stages_t *st;
+    pdl_status_t  status = find_stages(profile, count, given, &st);
+
+    if (!status) status = complete(profile, st);
+    if (!status) *out = st;
+    return status;
+}
+
+pdl_status_t pdl__profile_runs(pdl_profile_t *profile, int64_t count, const int *given, const pdl_stages_t **out)
+{
+    pdl_stages_t *st;
+    pdl_status_t  status = find_stages(profile, count, given, &st);
+
+    if (!status) *out = st;
+    return status;
 }
