@@ -15,10 +15,11 @@ enum { TOP = 10 };
 
 static volatile sig_atomic_t interrupted;
 
-static void interrupt(int signal)
+/* A second one ends the command. */
+static void interrupt(int number)
 {
-    (void)signal;
     interrupted = 1;
+    signal(number, SIG_DFL);
 }
 
 typedef struct watch {
@@ -41,8 +42,7 @@ static bool watch(void *context, double share)
 pdl_status_t pdl__plan_search(const pdl__plan_asked_t *v, const pdl_system_t *system, pdl_oracle_t *oracle,
                               pdl_request_t *request, pdl_exact_options_t *exact, pdl_search_t **search)
 {
-    struct sigaction action = {.sa_handler = interrupt}, before;
-    watch_t          w = {.begin_s = pdl__seconds(), .shows = pdl_terminal_width(stderr) > 0};
+    watch_t w = {.begin_s = pdl__seconds(), .shows = pdl_terminal_width(stderr) > 0};
 
     *exact = (pdl_exact_options_t){.exhaustive = v->exhaustive,
                                    .top = v->top > 0 && v->top < TOP ? (int)v->top : TOP,
@@ -55,11 +55,9 @@ pdl_status_t pdl__plan_search(const pdl__plan_asked_t *v, const pdl_system_t *sy
                          "too long for all: leave it out, or plan for a system without backend",
                          system->name);
     interrupted = 0;
-    sigemptyset(&action.sa_mask);
-    action.sa_flags = SA_RESTART | SA_RESETHAND; /* a second one ends the command */
-    sigaction(SIGINT, &action, &before);
+    void (*before)(int) = signal(SIGINT, interrupt);
     pdl_status_t status = pdl_search_run(oracle, request, search);
-    sigaction(SIGINT, &before, NULL);
+    if (before != SIG_ERR) signal(SIGINT, before);
     if (w.shown) fprintf(stderr, "\r%*s\r", 60, "");
     return status;
 }
