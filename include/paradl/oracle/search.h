@@ -67,7 +67,7 @@ typedef struct pdl_search {
     double            seconds;
     int64_t           not_replayed; /* of these, some that might have won */
     struct pdl_exact *exact;        /* what the exact search found; NULL: there was none */
-    /* By the closed form nothing is better than the best of `exact`; where there was none, all that might win was replayed. */
+    /* All of what the rules try that might win was replayed; and by the closed form nothing is better than the best of `exact`. */
     bool certified;
 } pdl_search_t;
 

@@ -448,7 +448,7 @@ pdl_status_t pdl_search_run(pdl_oracle_t *oracle, const pdl_request_t *request, 
     search->configurations = s.configurations;
     search->seconds = pdl__seconds() - begin;
     search->not_replayed = s.not_played;
-    search->certified = search->exact != NULL ? search->exact->certified : s.not_played == 0;
+    search->certified = s.not_played == 0 && (search->exact == NULL || search->exact->certified);
     *out = search;
     return PDL_OK;
 }

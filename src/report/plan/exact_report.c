@@ -36,7 +36,7 @@ static void print_certificate(const pdl_search_t *search, FILE *stream)
     pdl_format_seconds(exact->seconds, seconds);
     pdl_format_count(exact->configurations - exact->evaluated - removed_in_all(exact), left);
     if (exact->certified)
-        fprintf(stream, ", in %s: certified.\n", seconds);
+        fprintf(stream, ", in %s: the best by the closed form is certified.\n", seconds);
     else
         fprintf(stream, "; ended after %s with %s not looked at: not certified.\n", seconds, left);
 }
