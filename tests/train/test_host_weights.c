@@ -4,6 +4,7 @@
  * holds what is said before, to the byte, and less than with its weights.
  */
 #include "tensor/cuda_device.h"
+#include "train/exec/session.h"
 
 #define STEPS 10
 #define BATCH 4
@@ -53,6 +54,30 @@ static pdl_status_t count_bytes(pdl_tensor_device_t *device, pdl_space_t space, 
 {
     if (space == PDL_SPACE_DEVICE) held += bytes;
     return alloc(device, space, bytes, memory);
+}
+
+/* Events that were recorded in the stream that copies in, each once. */
+static const pdl_tensor_event_t *recorded[512];
+static int                       recorded_count;
+static const pdl_session_t      *watched;
+
+static pdl_status_t (*record)(pdl_tensor_device_t *device, pdl_tensor_stream_t *stream, pdl_tensor_event_t *event);
+
+static pdl_status_t note_event(pdl_tensor_device_t *device, pdl_tensor_stream_t *stream, pdl_tensor_event_t *event)
+{
+    bool known = watched == NULL || stream != watched->executor.stream[PDL_STREAM_COPY_IN];
+
+    for (int i = 0; i < recorded_count && !known; i++) known = recorded[i] == event;
+    if (!known && recorded_count < 512) recorded[recorded_count++] = event;
+    return record(device, stream, event);
+}
+
+static int count_copies_in(const pdl_program_t *program)
+{
+    int count = 0;
+
+    for (int i = 0; i < program->op_count; i++) count += program->op[i].kind == PDL_OP_COPY_IN;
+    return count;
 }
 
 static pdl_backend_t *backend_of(device_t device)
@@ -133,6 +158,8 @@ static outcome_t train(const setting_t *setting, device_t device, pdl_tier_t opt
 
     alloc = counting.alloc;
     counting.alloc = count_bytes;
+    record = counting.record;
+    counting.record = note_event;
     backend->device->ops = &counting;
     REQUIRE_OK(pdl_model_load(model_of(setting), &model));
     REQUIRE_OK(pdl_plan_create(model, &(pdl_mesh_t){.axis_count = 0}, BATCH, &plan));
@@ -155,7 +182,12 @@ static outcome_t train(const setting_t *setting, device_t device, pdl_tier_t opt
     outcome.held = held;
     pdl_session_memory(session, &memory);
     CHECK_INT((int64_t)memory.total, (int64_t)held);
+    watched = session;
+    recorded_count = 0;
     execute(session, plan, steps, &outcome);
+    /* Whoever waits for a copy does not wait for those behind it. */
+    CHECK(recorded_count >= count_copies_in(session->program));
+    watched = NULL;
     CHECK_INT((int64_t)held, (int64_t)outcome.held); /* no step takes any */
     pdl_session_destroy(session);
     pdl_ranks_destroy(ranks);
