@@ -66,6 +66,7 @@ typedef struct pdl__state {
     MPI_Comm           background; /* and those of the helper thread; MPI_COMM_NULL where there is none */
     int                rank, ranks;
     double             latency_s, bytes_per_s;
+    bool               one_node;              /* all ranks share memory */
     pdl_coll_price_t  *price[PDL_COLL_COUNT]; /* of each algorithm; made at first use */
     pdl__plan_t        plan[PDL__PLANS];
     int                next_plan; /* the oldest, to be replaced */

@@ -14,6 +14,12 @@
 
 #define SECONDS_PER_REDUCED_BYTE 0.2e-9 /* an addition reads two streams and writes one, out of cache */
 
+/* In shared memory, messages from about this size on (Open MPI's limit, less its header) are handed over with a handshake, which takes as long as
+   so many start-ups; and of vectors up to SMALL the library's own are as fast as anything built of messages. */
+#define HANDSHAKE_BYTES    4032
+#define HANDSHAKE_STARTUPS 2.5
+#define SMALL_BYTES        2048
+
 /* `bytes` 0: of no size in particular. */
 static pdl_status_t make_schedule(const pdl__state_t *state, pdl_collective_t collective, const char *algorithm,
                                   double bytes, pdl_schedule_t **schedule)
@@ -77,8 +83,9 @@ static const char *find_cheapest(const pdl__state_t *state, pdl_collective_t col
 
     for (int i = 0; names[i] != NULL; i++) {
         const pdl_coll_price_t *price = &state->price[collective][i];
-        double                  seconds =
-            price->startups * state->latency_s +
+        bool   agrees = state->one_node && bytes * price->bytes > HANDSHAKE_BYTES * price->startups;
+        double seconds =
+            price->startups * (agrees ? 1 + HANDSHAKE_STARTUPS : 1) * state->latency_s +
             bytes * (price->bytes / state->bytes_per_s + price->reduced_bytes * SECONDS_PER_REDUCED_BYTE);
 
         if (price->startups < 0 || (cheapest != NULL && seconds >= least)) continue;
@@ -116,6 +123,7 @@ pdl_status_t pdl__choose(pdl__state_t *state, pdl_collective_t collective, const
     if (strcmp(wanted, "auto") == 0) {
         if (pdl__settings()->network != NULL && state->ranks == pdl_topology_hosts(pdl__settings()->network))
             return choose_on_network(state, collective, bytes, schedule);
+        if (state->one_node && collective == PDL_COLL_ALLREDUCE && bytes <= SMALL_BYTES) return PDL_OK;
         if (state->price[collective] == NULL) status = find_prices(state, collective);
         if (status) return status;
         wanted = find_cheapest(state, collective, bytes);

@@ -21,7 +21,6 @@
 #include <string.h>
 
 /* Fixed, so that a program gives the same bits in every run. */
-#define DEFAULT_LATENCY_S   2e-6
 #define DEFAULT_BYTES_PER_S 10e9
 
 static pdl__settings_t settings;
@@ -110,7 +109,7 @@ static void read_all(void)
     if (settings.in_background != NULL && strcmp(settings.in_background, "mpi") == 0) settings.in_background = NULL;
     settings.verbose = read_flag("PARADL_VERBOSE");
     settings.measure = read_flag("PARADL_MEASURE");
-    settings.latency_s = read_quantity("PARADL_LATENCY", PDL_UNIT_SECONDS, DEFAULT_LATENCY_S);
+    settings.latency_s = read_quantity("PARADL_LATENCY", PDL_UNIT_SECONDS, 0);
     settings.bytes_per_s = read_quantity("PARADL_BANDWIDTH", PDL_UNIT_BYTE_RATE, DEFAULT_BYTES_PER_S);
     settings.network = read_network();
     settings.chunk_bytes = (int64_t)

@@ -11,8 +11,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define PROBE_ROUNDS 8
-#define PROBE_BYTES  (256 * 1024)
+/* Fixed, so that a program gives the same bits in every run. */
+#define NODE_LATENCY_S    0.3e-6
+#define NETWORK_LATENCY_S 2e-6
+#define PROBE_ROUNDS      8
+#define PROBE_BYTES       (256 * 1024)
 
 static pthread_mutex_t keyval_lock = PTHREAD_MUTEX_INITIALIZER;
 static int             keyval = MPI_KEYVAL_INVALID;
@@ -99,6 +102,21 @@ static pdl_status_t split(MPI_Comm comm, int rank, MPI_Comm *ours)
     return status ? status : PDL_MPI(PMPI_Comm_set_errhandler(*ours, MPI_ERRORS_RETURN));
 }
 
+static pdl_status_t look_for_nodes(pdl__state_t *state)
+{
+    MPI_Comm     node = MPI_COMM_NULL;
+    int          size = 0, fewest = 0;
+    pdl_status_t status =
+        PDL_MPI(PMPI_Comm_split_type(state->comm, MPI_COMM_TYPE_SHARED, state->rank, MPI_INFO_NULL, &node));
+
+    if (status) return status;
+    status = PDL_MPI(PMPI_Comm_size(node, &size));
+    PMPI_Comm_free(&node);
+    if (!status) status = PDL_MPI(PMPI_Allreduce(&size, &fewest, 1, MPI_INT, MPI_MIN, state->comm));
+    state->one_node = fewest == state->ranks;
+    return status;
+}
+
 static pdl_status_t fill_state(MPI_Comm comm, pdl__state_t *state)
 {
     pdl_status_t status;
@@ -110,6 +128,8 @@ static pdl_status_t fill_state(MPI_Comm comm, pdl__state_t *state)
     status = PDL_MPI(PMPI_Comm_rank(comm, &state->rank));
     if (!status) status = PDL_MPI(PMPI_Comm_size(comm, &state->ranks));
     if (!status) status = split(comm, state->rank, &state->comm);
+    if (!status && state->ranks > 1) status = look_for_nodes(state);
+    if (state->latency_s <= 0) state->latency_s = state->one_node ? NODE_LATENCY_S : NETWORK_LATENCY_S;
     if (!status && pdl__background_runs()) status = split(comm, state->rank, &state->background);
     if (!status && pdl__settings()->measure && state->ranks > 1) status = measure(state);
     return status;
