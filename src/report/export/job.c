@@ -22,15 +22,19 @@ static const char *plain(const char *name, char text[120])
 void pdl__write_job(const pdl__exported_t *x, FILE *stream)
 {
     const pdl__exporter_t *exporter = pdl__exporter_find(x->framework);
-    char                   model[120], system[120], mesh[200];
+    const char            *backend = x->what->system->backend;
+    char                   model[120], system[120], mesh[200], gpus[64] = "";
 
+    /* Processor cores are not asked for as devices: Slurm would refuse a kind that no node has. */
+    if (backend == NULL || strcmp(backend, "cpu") != 0)
+        snprintf(gpus, sizeof(gpus), "#SBATCH --gpus-per-node=%lld\n", (long long)x->per_node);
     fprintf(stream,
             "#!/usr/bin/env bash\n"
             "# %s on %s: %s, by %s. Account, partition and modules are yours.\n"
             "#SBATCH --job-name=%s\n"
             "#SBATCH --nodes=%lld\n"
             "#SBATCH --ntasks-per-node=%lld\n"
-            "#SBATCH --gpus-per-node=%lld\n"
+            "%s"
             "#SBATCH --exclusive\n"
             "#SBATCH --time=00:30:00\n"
             "set -euo pipefail\n"
@@ -39,7 +43,7 @@ void pdl__write_job(const pdl__exported_t *x, FILE *stream)
             "export MASTER_ADDR MASTER_PORT=29500 DEVICES=%lld\n",
             plain(x->what->model_name, model), plain(x->what->system_name, system),
             pdl_mesh_format(&x->plan->mesh, mesh, sizeof(mesh)), x->framework, x->framework, (long long)x->nodes,
-            (long long)(exporter->task_per_rank ? x->per_node : 1), (long long)x->per_node, (long long)x->per_node);
+            (long long)(exporter->task_per_rank ? x->per_node : 1), gpus, (long long)x->per_node);
     /* One task a node starts its ranks; the shell there fills in what differs from node to node. */
     if (exporter->task_per_rank)
         fprintf(stream, "%ssrun %s\n", exporter->setup, exporter->launch);
