@@ -4,6 +4,8 @@
 #include "cli/simulate_options.h"
 #include "cli/topology_options.h"
 
+#include <paradl/base/random.h>
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -168,10 +170,51 @@ static pdl_status_t fail_cable(pdl_topology_t *topology, const char *a_name, con
                      b_name);
 }
 
+/* The links of the cable that a link is one way of. */
+static pdl_status_t fail_both_ways(pdl_topology_t *topology, int link)
+{
+    const pdl_link_t *links = pdl_topology_links(topology);
+    pdl_status_t      status = pdl_topology_fail_link(topology, link);
+
+    if (status || link + 1 >= pdl_topology_link_count(topology) || !links[link + 1].way_back) return status;
+    return pdl_topology_fail_link(topology, link + 1);
+}
+
+/* random:N[:SEED]. A cable that is out already, or without which hosts would be cut off, is drawn again. */
+static pdl_status_t fail_random(const char *text, pdl_topology_t *topology)
+{
+    const pdl_link_t *links = pdl_topology_links(topology);
+    const char       *at = text + strlen("random:");
+    char              count[WORD], number[WORD];
+    int64_t           wanted = 0, seed = 1, failed = 0, most = pdl_topology_link_count(topology);
+    bool             *out;
+
+    if (!next_word(&at, ":", count) || pdl_parse_int(count, 1, most, &wanted) ||
+        (skip(&at, ':') && (!next_word(&at, ":", number) || pdl_parse_int(number, 0, INT32_MAX, &seed))) ||
+        *at != '\0')
+        return pdl_error(PDL_ERR_INPUT, "--fail-link: expected random:N or random:N:SEED, found \"%.60s\"", text);
+    out = calloc((size_t)most, sizeof(*out));
+    if (out == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory for failed links");
+    for (uint64_t draw = 0; failed < wanted && draw < 64 * (uint64_t)most; draw++) {
+        int link = (int)(pdl_random_uniform((uint64_t)seed, pdl_random_stream("links", 0, 0), draw) * (double)most);
+
+        if (links[link].way_back) link--;
+        if (out[link] || links[link].kind != PDL_LINK_SWITCH || fail_both_ways(topology, link)) continue;
+        out[link] = true;
+        failed++;
+    }
+    free(out);
+    if (failed == wanted) return PDL_OK;
+    return pdl_error(PDL_ERR_INPUT, "--fail-link: after %lld failures any other would cut hosts off",
+                     (long long)failed);
+}
+
 pdl_status_t pdl__fail_links(const char *text, pdl_topology_t *topology)
 {
     const char  *at = text;
     pdl_status_t status = PDL_OK;
+
+    if (strncmp(text, "random:", 7) == 0) return fail_random(text, topology);
 
     do {
         char a[WORD], b[WORD];

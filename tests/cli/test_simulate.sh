@@ -83,6 +83,8 @@ expect 0 "${dln[@]}" --algorithm ring --stragglers 3:2ms,9:20ms --json
 check 'd["time_s"] > 0.02 and d["limited_by"] == "waiting"'
 expect 0 "${dln[@]}" --algorithm ring --fail-link s0-s1 --json
 check 'd["slow_down"] >= 1 and d["intact_s"] > 0'
+expect 0 "${dln[@]}" --algorithm hd_near --fail-link random:12 --json
+check 'd["slow_down"] > 1 and d["intact_s"] > 0'
 expect 0 "${dln[@]}" --algorithm ring --jobs 8 --placement stride --links --json
 check 'd["jobs"] == 8 and len(d["job_s"]) == 8 and d["limited_by"] == "contention"'
 check 'd["links"][0]["bytes"] == d["busiest_link"]["bytes"] and max(l["busy"] for l in d["links"]) <= 1.000001'
@@ -163,6 +165,8 @@ refuse "--trace is for one algorithm" "${dln[@]}" --trace x.json
 refuse "cannot be shared by 7 groups" "${dln[@]}" --algorithm ring --jobs 7
 refuse "no link between s0 and s3" "${dln[@]}" --algorithm ring --fail-link s0-s3
 refuse "cut off" "${dln[@]}" --algorithm ring --fail-link h0-s0
+refuse "after 0 failures" simulate --topology fat-tree --hosts 8 --leaf-hosts 4 --uplinks 1 --bytes 1MB --fail-link random:1
+refuse "expected random:N" "${dln[@]}" --algorithm ring --fail-link random:x
 refuse "no vertex" "${dln[@]}" --algorithm ring --fail-link s0-s99
 refuse "--fail-link: expected A-B" "${dln[@]}" --algorithm ring --fail-link s0
 refuse "--stragglers: expected" "${dln[@]}" --algorithm ring --stragglers 64:1ms
