@@ -1,12 +1,12 @@
 /*
  * Timelines as JSON in the format of chrome://tracing, one event a line.
  */
+#include <paradl/base/document.h>
 #include <paradl/base/trace.h>
 
 void pdl_trace_begin(pdl_trace_t *trace, FILE *stream)
 {
-    pdl_json_begin_line(&trace->json, stream);
-    pdl_json_open(&trace->json, NULL, '{');
+    pdl_document_begin_line(&trace->json, stream, "trace/1");
     pdl_json_string(&trace->json, "displayTimeUnit", "ms");
     pdl_json_open(&trace->json, "traceEvents", '[');
 }

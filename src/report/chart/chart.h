@@ -84,6 +84,8 @@ pdl_status_t pdl__chart_svg(const pdl__chart_t *chart, bool alone, FILE *stream)
 pdl_status_t pdl__chart_text(const pdl__chart_t *chart, int width, bool utf8, FILE *stream);
 /* The same in the width of the terminal behind a stream, or 80 columns, with block characters where the locale has them. */
 pdl_status_t pdl__chart_terminal(const pdl__chart_t *chart, FILE *stream);
+/* The number of the hue that a class of time has. */
+int pdl__look_hue(pdl__look_t look);
 /* The rules of style that charts need, for a page. */
 void pdl__chart_style(FILE *stream);
 /* Text for elements and attributes of SVG and HTML; bytes that are not UTF-8, and characters that turn the direction of text,

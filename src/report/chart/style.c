@@ -23,6 +23,11 @@ static const struct look {
     [PDL__LOOK_STAGE] = {3, PDL__PATTERN_DOTS},    [PDL__LOOK_IDLE] = {7, PDL__PATTERN_EMPTY},
     [PDL__LOOK_INPUT] = {7, PDL__PATTERN_PLAIN}};
 
+int pdl__look_hue(pdl__look_t look)
+{
+    return looks[look].hue;
+}
+
 int pdl__chart_hue(const pdl__chart_t *chart, int series)
 {
     pdl__look_t look = chart->series[series].look;

@@ -9,9 +9,9 @@ static const struct writer {
     const char *kind;
     void (*write)(pdl__page_t *, const pdl__document_t *);
 } writers[] = {
-    {"plan-result", pdl__page_plan},      {"run", pdl__page_run},        {"plan-simulation", pdl__page_simulation},
-    {"collective", pdl__page_collective}, {"sweep", pdl__page_sweep},    {"bench", pdl__page_bench},
-    {"validation", pdl__page_validation}, {"program", pdl__page_program}};
+    {"plan-result", pdl__page_plan},      {"run", pdl__page_run},         {"plan-simulation", pdl__page_simulation},
+    {"collective", pdl__page_collective}, {"sweep", pdl__page_sweep},     {"bench", pdl__page_bench},
+    {"validation", pdl__page_validation}, {"program", pdl__page_program}, {"trace", pdl__page_trace}};
 
 static void write_command(pdl__page_t *page, const pdl__document_t *document)
 {
@@ -53,7 +53,10 @@ static void write_document(pdl__page_t *page, const pdl__document_t *document)
 
 void pdl__page_documents(pdl__page_t *page, const pdl_documents_t *documents)
 {
-    if (documents->count > 1) pdl__page_compare(page, documents);
+    if (documents->count > 1) {
+        pdl__page_compare(page, documents);
+        pdl__page_compare_traces(page, documents);
+    }
     for (int i = 0; i < documents->count; i++) {
         if (!page->text) fprintf(page->stream, "<div class=\"document\" id=\"%sd%d\">\n", page->prefix, i);
         write_document(page, &documents->item[i]);
