@@ -50,10 +50,12 @@ test-report: report
 	@tools/setup.sh test browser
 	@cmake --preset debug
 	@cmake --build --preset debug -j $(JOBS) --target paradl
-	@cd tests/report && npm ci --no-audit --no-fund --silent
-	@mkdir -p build/report-test
+	@mkdir -p build/report-test build/report-npm
+	@cp tests/report/package.json tests/report/package-lock.json build/report-npm/
+	@cd build/report-npm && npm ci --no-audit --no-fund --silent
 	@SOURCE="$(CURDIR)" PARADL_SHARE="$(CURDIR)/share" node tests/report/core.js build/debug/paradl build/report-test all
-	@SOURCE="$(CURDIR)" PARADL_SHARE="$(CURDIR)/share" node tests/report/browser.js "$(CURDIR)/build/debug/paradl" "$(CURDIR)/build/report-test"
+	@SOURCE="$(CURDIR)" PARADL_SHARE="$(CURDIR)/share" NODE_PATH="$(CURDIR)/build/report-npm/node_modules" \
+	    node tests/report/browser.js "$(CURDIR)/build/debug/paradl" "$(CURDIR)/build/report-test"
 
 demo: all report
 	build/release/paradl plan --model resnet50 --system abci-v --data imagenet --pe 512 --explain

@@ -560,6 +560,141 @@ class WhatIf {
     }
 }
 
+/* ------------------------------------------------------------------ timelines */
+
+const hues = [["forward", 0], ["recompute", 0], ["dgrad", 6], ["wgrad", 6], ["backward", 6], ["update", 2], ["collective", 1], ["exchange", 1],
+              ["redistribute", 4], ["halo", 5], ["send", 3], ["recv", 3]];
+const hueOf = (name) => (hues.find(([begin]) => name.startsWith(begin)) || ["", 7])[1];
+
+/* A timeline that is moved by keys (w a s d, arrows, f, /) and the wheel; the still of the page is for paper. */
+class Timeline {
+    constructor(events) {
+        const names = new Map(), tracks = new Map();
+        for (const event of events)
+            if (event.ph === "M" && event.args) names.set(event.name === "process_name" ? String(event.pid) : event.pid + "/" + event.tid, String(event.args.name));
+        this.slices = events.filter((event) => event.ph === "X" && event.dur >= 0).map((event) => {
+            const key = event.pid + "/" + event.tid;
+            if (!tracks.has(key)) tracks.set(key, {place: tracks.size, name: (names.get(String(event.pid)) || event.pid) + " " + (names.get(key) || "")});
+            return {track: tracks.get(key).place, start: event.ts, end: event.ts + event.dur, name: String(event.name), hue: hueOf(String(event.name))};
+        }).sort((a, b) => a.start - b.start);
+        this.tracks = [...tracks.values()];
+        this.first = Math.min(...this.slices.slice(0, 1).map((slice) => slice.start));
+        this.last = this.slices.reduce((most, slice) => Math.max(most, slice.end), 0);
+        this.from = this.first;
+        this.to = this.last;
+        this.wanted = "";
+    }
+
+    build() {
+        const search = make("input", {type: "search", "aria-label": "operations with this text", placeholder: "/ search", input: () => {
+            this.wanted = search.value.toLowerCase();
+            this.draw();
+        }});
+        this.canvas = make("canvas", {tabindex: "0", role: "img", "aria-label": "timeline: w and s zoom, a and d move, f shows all, slash searches"});
+        this.says = make("p", {role: "status"}, "w and s zoom, a and d move, f shows all");
+        this.canvas.addEventListener("keydown", (event) => {
+            const move = {w: [0.7, 0], "+": [0.7, 0], s: [1.4, 0], "-": [1.4, 0], a: [1, -0.2], ArrowLeft: [1, -0.2], d: [1, 0.2], ArrowRight: [1, 0.2]}[event.key];
+            if (move) this.zoom(move[0], move[1], 0.5);
+            else if (event.key === "f") this.zoom(Infinity, 0, 0.5);
+            else if (event.key === "/") search.focus();
+            else return;
+            event.preventDefault();
+        });
+        this.canvas.addEventListener("wheel", (event) => {
+            if (!event.ctrlKey && document.activeElement !== this.canvas) return; /* the page scrolls */
+            event.preventDefault();
+            this.zoom(event.deltaY > 0 ? 1.2 : 0.8, 0, event.offsetX / this.canvas.clientWidth);
+        }, {passive: false});
+        this.canvas.addEventListener("pointermove", (event) => {
+            const slice = this.at(event.offsetX, event.offsetY);
+            this.says.textContent = slice ? this.tracks[slice.track].name + ": " + slice.name + ", " + seconds(1e-6 * (slice.end - slice.start)) : "";
+        });
+        addEventListener("resize", () => this.draw());
+        addEventListener("theme", () => this.draw());
+        return make("div", {class: "moves"}, search, this.canvas, this.says);
+    }
+
+    zoom(factor, shift, around) {
+        const span = Math.min(this.last - this.first, (this.to - this.from) * factor), at = this.from + around * (this.to - this.from);
+        this.from = Math.max(this.first, Math.min(this.last - span, at - around * span + shift * span));
+        this.to = this.from + span;
+        this.draw();
+        this.says.textContent = seconds(1e-6 * (this.from - this.first)) + " to " + seconds(1e-6 * (this.to - this.first)) + ": " + this.sums();
+    }
+
+    /* Seconds by class of what is seen. */
+    sums() {
+        const found = new Map();
+        for (const slice of this.slices) {
+            const part = Math.min(slice.end, this.to) - Math.max(slice.start, this.from), name = slice.name.split(" ")[0];
+            if (part > 0) found.set(name, (found.get(name) || 0) + part);
+        }
+        return [...found].sort((a, b) => b[1] - a[1]).slice(0, 5).map(([name, part]) => name + " " + seconds(1e-6 * part)).join(", ");
+    }
+
+    at(x, y) {
+        const time = this.from + x / this.canvas.clientWidth * (this.to - this.from), track = Math.floor(y / this.row);
+        return this.slices.find((slice) => slice.track === track && slice.start <= time && time < slice.end);
+    }
+
+    draw() {
+        const scale = devicePixelRatio || 1, width = this.canvas.parentElement.clientWidth, begin = performance.now();
+        const style = getComputedStyle(document.documentElement), colour = (name) => style.getPropertyValue(name).trim();
+        this.row = 24;
+        this.canvas.width = width * scale;
+        this.canvas.height = this.tracks.length * this.row * scale;
+        this.canvas.style.width = width + "px";
+        this.canvas.style.height = this.tracks.length * this.row + "px";
+        const pen = this.canvas.getContext("2d"), per = width / (this.to - this.from), colours = [0, 1, 2, 3, 4, 5, 6, 7].map((hue) => colour("--hue" + hue));
+        const seen = this.slices.filter((slice) => slice.end >= this.from && slice.start <= this.to);
+        if (seen.length > 20000) {
+            this.drawMany(pen, seen, colours, per * scale, scale);
+            this.milliseconds = performance.now() - begin;
+            return;
+        }
+        pen.scale(scale, scale);
+        pen.font = "12px system-ui, sans-serif";
+        for (const slice of seen) {
+            const x = (slice.start - this.from) * per, wide = Math.max(0.5, (slice.end - slice.start) * per), y = slice.track * this.row;
+            pen.globalAlpha = this.wanted && !slice.name.toLowerCase().includes(this.wanted) ? 0.15 : 1;
+            pen.fillStyle = colours[slice.hue];
+            pen.fillRect(x, y + 2, Math.max(0.5, wide - 0.5), this.row - 4);
+            if (wide < 60 || pen.globalAlpha < 1) continue;
+            pen.fillStyle = colour("--paper");
+            pen.fillText(slice.name, Math.max(x, 0) + 3, y + 16, wide - 6);
+        }
+        this.milliseconds = performance.now() - begin;
+    }
+}
+
+/* Dots in place of rectangles, where there are more operations than one could read. */
+Timeline.prototype.drawMany = function (pen, seen, colours, per, scale) {
+    const {width, height} = this.canvas, row = this.row * scale, image = pen.createImageData(width, height), dots = new Uint32Array(image.data.buffer);
+    const packed = colours.map((text) => (0xff000000 | parseInt(text.slice(5, 7), 16) << 16 | parseInt(text.slice(3, 5), 16) << 8 | parseInt(text.slice(1, 3), 16)) >>> 0);
+    for (const slice of seen) {
+        const line = Math.round(slice.track * row + 2 * scale) * width, x = Math.max(0, Math.round((slice.start - this.from) * per));
+        dots.fill(packed[slice.hue], line + x, line + Math.min(width, Math.max(x + 1, Math.round((slice.end - this.from) * per))));
+    }
+    this.tracks.forEach((track, i) => { /* the other lines of a track are as its first */
+        const first = Math.round(i * row + 2 * scale) * width;
+        for (let line = 1; line < row - 4 * scale; line++) dots.copyWithin(first + line * width, first, first + width);
+    });
+    pen.putImageData(image, 0, 0);
+};
+
+function prepareTimelines(page) {
+    page.documents.forEach((entry, i) => {
+        const place = byId("d" + i), still = place && place.querySelector("figure.timeline");
+        if (!still || !/^trace\//.test(entry.document.paradl || "") || !Array.isArray(entry.document.traceEvents)) return;
+        const timeline = new Timeline(entry.document.traceEvents.filter((event) => event && typeof event === "object"));
+        if (timeline.slices.length === 0) return;
+        still.before(timeline.build());
+        still.classList.add("paper-only");
+        timeline.draw();
+        (globalThis.timelines = globalThis.timelines || []).push(timeline); /* for tests */
+    });
+}
+
 /* ------------------------------------------------------------------ the page */
 
 function chooseTheme() {
@@ -576,6 +711,7 @@ async function begin() {
     document.querySelector("header").append(tools);
     document.body.append(live);
     prepare(document);
+    prepareTimelines(page);
     addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((part) => { part.open = true; }));
     const index = page.documents.findIndex((entry) => /^plan-result\//.test(entry.document.paradl || ""));
     if (index < 0 || !byId("paradl-core") || typeof DecompressionStream === "undefined") return;

@@ -102,6 +102,21 @@ python3 check.py all.html 8 || fail "the page of several documents"
 expect 0 report all.html -o again.html --title "all <of> them"
 cmp -s all.html again.html || fail "a page made of a page is another"
 
+# Timelines: classes and a still; two of them operation by operation.
+expect 0 plan --model lenet --system local --devices 1 --data synthetic --batch 32 --strategy serial -o serial.yaml --trace projected.json
+expect 0 train serial.yaml --data synthetic --samples 64 --threads 1 --epochs 1 --lr 0.02 --quiet --trace measured.json
+expect 0 report projected.json measured.json -o timelines.html
+python3 check.py timelines.html 2 || fail "the page of timelines"
+has timelines.html "measured beside projected"
+python3 - <<'PY' || fail "the still of a timeline"
+import json
+text = open("timelines.html").read()
+slices = sum(len([e for e in json.load(open(name))["traceEvents"] if e["ph"] == "X"]) for name in ("projected.json", "measured.json"))
+assert text.count('<rect class="fill') == slices, slices
+PY
+expect 0 report projected.json measured.json --text
+has out "forward conv1"
+
 # Plans over devices are curves of scaling.
 for devices in 1 2 4; do
     expect 0 plan --model lenet --system abci-v --devices $devices --samples-per-device 16 --json

@@ -41,7 +41,12 @@ function makePages() {
     const names = ["plan.json", "simulation.json", "run.jsonl", "sweep.json", "collective.json", "program.json", "validation.json", "hostile.json"];
     for (const name of names) command("report", name, "-o", name.split(".")[0] + ".html");
     command("report", "plan.json", "simulation.json", "run.jsonl", "-o", "several.html");
-    return [...names.map((name) => name.split(".")[0]), "several"];
+    command("plan", "--model", "resnet-tiny", "--data", "synthetic", "--system", "local", "--devices", "1", "--batch", "32", "--strategy", "serial",
+            "-o", "tiny.yaml", "--trace", "projected.json");
+    command("train", "tiny.yaml", "--data", "synthetic", "--samples", "128", "--threads", "1", "--epochs", "1", "--lr", "0.01", "--quiet",
+            "--trace", "measured.json");
+    command("report", "projected.json", "measured.json", "-o", "timelines.html");
+    return [...names.map((name) => name.split(".")[0]), "several", "timelines"];
 }
 
 /* The policy of a page forbids what drivers evaluate as text in a loop; a function that is sent each time is allowed. */
@@ -164,6 +169,39 @@ async function whatIf(browser) {
     await page.close();
 }
 
+async function timelines(browser) {
+    const {page, troubles} = await open(browser, "timelines", {viewport: {width: 1280, height: 900}});
+    const events = JSON.parse(fs.readFileSync(path.join(folder, "measured.json"))).traceEvents.filter((event) => event.ph === "X");
+    check(await page.evaluate(() => timelines[1].slices.length) === events.length, "the timeline has not all operations");
+    const first = await page.evaluate(() => { /* what is under the middle of an operation is that operation */
+        const line = timelines[1], slice = line.slices.reduce((a, b) => (b.end - b.start > a.end - a.start ? b : a));
+        const x = ((slice.start + slice.end) / 2 - line.from) / (line.to - line.from) * line.canvas.clientWidth;
+        return line.at(x, (slice.track + 0.5) * line.row) === slice;
+    });
+    check(first, "another operation is under the pointer");
+    await page.focus("#d1 canvas");
+    const before = await page.evaluate(() => timelines[1].to - timelines[1].from);
+    await page.keyboard.press("w");
+    await page.keyboard.press("d");
+    check(await page.evaluate(() => timelines[1].to - timelines[1].from) < before, "w does not zoom");
+    await page.keyboard.press("f");
+    check(await page.evaluate(() => timelines[1].to - timelines[1].from) === before, "f does not show all");
+    const large = await page.evaluate(() => { /* 100,000 operations on 64 tracks */
+        const line = timelines[1], times = [];
+        line.tracks = Array.from({length: 64}, (_, i) => ({place: i, name: "rank " + i}));
+        line.slices = Array.from({length: 100000}, (_, i) => ({track: i % 64, start: i / 64 * 10, end: i / 64 * 10 + 9, name: "forward", hue: i % 8}));
+        [line.first, line.from, line.last, line.to] = [0, 0, 15625, 15625];
+        for (let i = 0; i < 9; i++) {
+            line.draw();
+            times.push(line.milliseconds);
+        }
+        return times.sort((a, b) => a - b)[4];
+    });
+    console.log(`timeline: 100,000 operations drawn in ${large.toFixed(0)} ms`);
+    check(troubles.length === 0, "timeline: " + troubles.join("; "));
+    await page.close();
+}
+
 async function byKeys(browser) {
     const {page} = await open(browser, "plan", {viewport: {width: 1280, height: 900}});
     await page.focus("svg.chart");
@@ -187,6 +225,7 @@ async function byKeys(browser) {
         await everyKind(browser, names);
         await whatIf(browser);
         await byKeys(browser);
+        await timelines(browser);
     } finally {
         await browser.close();
     }

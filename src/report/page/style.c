@@ -31,11 +31,11 @@ static const char controls[] =
     ".control{display:grid;grid-template-columns:8.5rem minmax(0,1fr) 6.5rem;gap:.5rem;align-items:center;font-size:.9rem;padding:.1rem 0}\n"
     ".control select{grid-column:2/-1}.difference{font-weight:600;border-left:.4rem solid var(--hue1);padding-left:.6rem}\n"
     ".wide .map td,.wide .map th{padding:.1rem .3rem;min-width:0}.win{border-left:.5rem solid}.win span{color:var(--ink)}\n"
-    ".at{stroke:var(--ink);stroke-width:3}\n"
+    ".at{stroke:var(--ink);stroke-width:3}.moves canvas{display:block;margin:.5rem 0}@media screen{.paper-only{display:none}}\n"
     "@media (max-width:899px){.asks{display:block}.what{position:static;max-height:none}}\n"
     "@media (prefers-reduced-motion:reduce){*{transition:none!important;scroll-behavior:auto!important}}\n"
     "@media print{body{display:block;max-width:none;font-size:11px}section{break-inside:avoid}.wide{overflow:visible}\n"
-    ".skip,.what,.tools,caption input{display:none}}\n";
+    ".skip,.what,.tools,.moves,caption input{display:none}}\n";
 /* clang-format on */
 
 void pdl__page_style(FILE *stream)

@@ -328,6 +328,7 @@ static void compare_two(pdl__page_t *page, const pdl__document_t *base, const pd
 void pdl__page_compare_traces(pdl__page_t *page, const pdl_documents_t *documents)
 {
     const pdl__document_t *base = NULL;
+    bool                   headed = false;
 
     for (int i = 0; i < documents->count; i++) {
         if (strcmp(documents->item[i].kind, "trace") != 0) continue;
@@ -335,6 +336,8 @@ void pdl__page_compare_traces(pdl__page_t *page, const pdl_documents_t *document
             base = &documents->item[i];
             continue;
         }
+        if (!headed) pdl__page_heading(page, "Timelines side by side");
+        headed = true;
         compare_two(page, base, &documents->item[i]);
     }
     pdl__page_section_end(page);
