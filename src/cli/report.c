@@ -104,6 +104,23 @@ static pdl_status_t add_computed(pdl_documents_t *documents, const char *name, c
     return status;
 }
 
+/* The best plans on a quarter of its devices to four times as many; where the machine has not so many, the page goes without. */
+static void add_scaling(pdl_documents_t *documents, const pdl_plan_file_t *file)
+{
+    int64_t     devices = pdl_mesh_size(&file->plan->mesh), each = file->plan->batch / devices;
+    char        range[64], samples[32];
+    const char *words[] = {"paradl",         "plan",        "--model",
+                           file->model_name, "--system",    file->system_name,
+                           "--devices",      range,         "--samples-per-device",
+                           samples,          "--precision", pdl_precision_names[file->plan->precision],
+                           "--json",         NULL};
+
+    snprintf(range, sizeof(range), "%lld..%lld", (long long)(devices > 4 ? devices / 4 : 1),
+             (long long)devices * 4);
+    snprintf(samples, sizeof(samples), "%lld", (long long)(each > 0 ? each : 1));
+    (void)add_computed(documents, "scaling.json", words, (int)(sizeof(words) / sizeof(words[0])) - 1);
+}
+
 /* A plan alone is enough: strategies at its devices and batch, and the plan simulated. */
 static pdl_status_t add_plan(pdl_documents_t *documents, const char *path)
 {
@@ -132,6 +149,7 @@ static pdl_status_t add_plan(pdl_documents_t *documents, const char *path)
     while (plan[count] != NULL) count++;
     if (!status) status = add_computed(documents, "plan.json", plan, count);
     if (!status) status = add_computed(documents, "simulation.json", simulate, 4);
+    if (!status) add_scaling(documents, &file);
     pdl_plan_file_free(&file);
     return status;
 }

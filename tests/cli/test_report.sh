@@ -102,6 +102,12 @@ python3 check.py all.html 8 || fail "the page of several documents"
 expect 0 report all.html -o again.html --title "all <of> them"
 cmp -s all.html again.html || fail "a page made of a page is another"
 
+expect 0 plan --model lenet --system abci-v --devices 1..8 --samples-per-device 16 --json
+cp out sweep-devices.json
+expect 0 report sweep-devices.json -o sweep-devices.html
+python3 check.py sweep-devices.html 1 || fail "the page of a sweep over devices"
+has sweep-devices.html "On 8 devices the efficiency is"
+
 # Timelines: classes and a still; two of them operation by operation.
 expect 0 plan --model lenet --system local --devices 1 --data synthetic --batch 32 --strategy serial -o serial.yaml --trace projected.json
 expect 0 train serial.yaml --data synthetic --samples 64 --threads 1 --epochs 1 --lr 0.02 --quiet --trace measured.json

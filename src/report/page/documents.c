@@ -18,15 +18,11 @@
 static const struct known {
     const char *kind;
     int         version;
-} known[] = {{"plan-result", 1},  {"plan-simulation", 1},
-             {"collective", 1},   {"sweep", 1},
-             {"run", 1},          {"validation", 1},
-             {"published", 1},    {"bench", 1},
-             {"topology", 1},     {"model", 1},
-             {"system", 1},       {"program", 1},
-             {"dataset", 1},      {"evaluation", 1},
-             {"prediction", 1},   {"trace", 1},
-             {"verification", 1}, {"device-validation", 1}};
+} known[] = {{"plan-result", 1}, {"plan-simulation", 1}, {"collective", 1},       {"sweep", 1},
+             {"run", 1},         {"validation", 1},      {"published", 1},        {"bench", 1},
+             {"topology", 1},    {"model", 1},           {"system", 1},           {"program", 1},
+             {"dataset", 1},     {"evaluation", 1},      {"prediction", 1},       {"trace", 1},
+             {"scaling", 1},     {"verification", 1},    {"device-validation", 1}};
 
 pdl_status_t pdl_documents_create(pdl_documents_t **documents)
 {

@@ -75,6 +75,7 @@ void pdl__page_sweep(pdl__page_t *page, const pdl__document_t *sweep);
 void pdl__page_bench(pdl__page_t *page, const pdl__document_t *bench);
 void pdl__page_validation(pdl__page_t *page, const pdl__document_t *validation);
 void pdl__page_program(pdl__page_t *page, const pdl__document_t *program);
+void pdl__page_scaling(pdl__page_t *page, const pdl__document_t *scaling);
 void pdl__page_trace(pdl__page_t *page, const pdl__document_t *trace);
 /* Timelines operation by operation, beside the first of them. */
 void pdl__page_compare_traces(pdl__page_t *page, const pdl_documents_t *documents);

@@ -11,7 +11,8 @@ static const struct writer {
 } writers[] = {
     {"plan-result", pdl__page_plan},      {"run", pdl__page_run},         {"plan-simulation", pdl__page_simulation},
     {"collective", pdl__page_collective}, {"sweep", pdl__page_sweep},     {"bench", pdl__page_bench},
-    {"validation", pdl__page_validation}, {"program", pdl__page_program}, {"trace", pdl__page_trace}};
+    {"validation", pdl__page_validation}, {"program", pdl__page_program}, {"trace", pdl__page_trace},
+    {"scaling", pdl__page_scaling}};
 
 static void write_command(pdl__page_t *page, const pdl__document_t *document)
 {
