@@ -36,9 +36,11 @@ void pdl_trace_slice(pdl_trace_t *trace, const pdl_trace_slice_t *slice)
     pdl_json_int(&trace->json, "tid", slice->thread);
     pdl_json_number(&trace->json, "ts", 1e6 * slice->start_s);
     pdl_json_number(&trace->json, "dur", 1e6 * (slice->end_s - slice->start_s));
-    if (slice->micro_batch >= 0) {
+    if (slice->micro_batch >= 0 || slice->fact_count > 0) {
         pdl_json_open(&trace->json, "args", '{');
-        pdl_json_int(&trace->json, "micro_batch", slice->micro_batch);
+        if (slice->micro_batch >= 0) pdl_json_int(&trace->json, "micro_batch", slice->micro_batch);
+        for (int i = 0; i < slice->fact_count; i++)
+            pdl_json_number(&trace->json, slice->facts[i].key, slice->facts[i].value);
         pdl_json_close(&trace->json);
     }
     pdl_json_close(&trace->json);

@@ -7,6 +7,7 @@
 
 #include "sim/network.h"
 #include "sim/routes.h"
+#include <paradl/base/trace.h>
 
 typedef struct pdl__rank {
     int32_t job, step, pending; /* step -1: not started; pending: messages of the step that are not complete */
@@ -46,7 +47,7 @@ typedef struct pdl__engine {
     pdl_moves_t              sends, receives;
     pdl__periodic_t         *periodic;     /* NULL: every step is simulated */
     bool                     leader_moved; /* rank 0 has entered a step at this instant */
-    bool                     traced;       /* an event has been written */
+    pdl_trace_t              trace;        /* open while there is options->trace */
     bool                     told;         /* a line of progress has been written */
 } pdl__engine_t;
 
@@ -80,9 +81,9 @@ void         pdl__periodic_destroy(pdl__engine_t *engine);
 pdl_status_t pdl__periodic_look(pdl__engine_t *engine);
 
 /* trace.c */
-void pdl__trace_begin(const pdl__engine_t *engine);
+void pdl__trace_begin(pdl__engine_t *engine);
 void pdl__trace_flow(pdl__engine_t *engine, const pdl__flow_t *flow);
-void pdl__trace_end(const pdl__engine_t *engine);
+void pdl__trace_end(pdl__engine_t *engine);
 
 /* sim.c calls one of these. Results: job_s, flows, events, steps, link_bytes, time_s. */
 pdl_status_t pdl__sim_flow(const pdl_topology_t *topology, const pdl_sim_job_t *jobs, int job_count,

@@ -21,6 +21,12 @@ typedef struct pdl_trace {
     pdl_json_t json;
 } pdl_trace_t;
 
+/* More that is known of a slice. */
+typedef struct pdl_trace_fact {
+    const char *key;
+    double      value;
+} pdl_trace_fact_t;
+
 typedef struct pdl_trace_slice {
     int64_t     process;
     int         thread;
@@ -28,6 +34,9 @@ typedef struct pdl_trace_slice {
     const char *category; /* or NULL */
     double      start_s, end_s;
     int         micro_batch; /* -1: of none */
+
+    const pdl_trace_fact_t *facts;
+    int                     fact_count;
 } pdl_trace_slice_t;
 
 void pdl_trace_begin(pdl_trace_t *trace, FILE *stream);
