@@ -119,10 +119,11 @@ static pdl_status_t count_schedule(counter_t *k, pdl_schedule_cost_t *cost)
 }
 
 /* Steps of a sparse sum are alike at all ranks; their bytes are those to expect. Before the first one a rank adds its gradients to
-   the residual, finds the largest by magnitude and moves them out, each a pass over memory or two. */
+   the residual, finds the largest by magnitude and moves them out: one core took 4 ns an element to choose 1 %, as long as 30 passes
+   over memory. */
 static pdl_status_t count_sparse(counter_t *k, const pdl_plan_collective_t *named, pdl_schedule_cost_t *cost)
 {
-    enum { ELEMENTS = 1 << 20, PASSES = 10 };
+    enum { ELEMENTS = 1 << 20, PASSES = 30 };
     const pdl_group_query_t *query = k->query;
     pdl_sparse_spec_t        spec = {.algorithm = named->algorithm[0] != '\0' ? named->algorithm : "sparse_ring",
                                      .ranks = query->size,
