@@ -29,14 +29,16 @@ def options(given, source, method, seed):
 
 
 def figures(given, source, method):
-    """What the run says before it begins: MiB of its ranks, and MiB that a step sends between them."""
+    """What the run says before it begins: MiB of its ranks, and MiB that a step sends between them. Of the undivided network, its program."""
+    if method.startswith("FedAvg"):
+        whole = runs.ask(["train", "--model", given.model, *source, "--batch", "16", "--device", "dry", "--threads", "1", "--json"])
+        return f"{whole['memory_bytes'] / 2**20:.1f} MiB", "-"
     said = subprocess.run([runs.find_paradl(), "train", *options(given, source, method, 1), "--steps", "1", "--no-valid", "--threads", "1"],
                           check=True, capture_output=True, text=True)
     parts = re.search(r"holds ([\d.]+) MiB and that of the bodies ([\d.]+) MiB, and a step sends ([\d.]+) MiB", said.stderr)
     if parts:
         return f"{parts[1]} and {parts[2]} MiB", f"{1024 * float(parts[3]):.1f} KiB"
-    whole = re.search(r"a device holds ([\d.]+) MiB", said.stderr)
-    return (f"{given.nets} x {whole[1]} MiB", "-") if whole else (re.search(r"memory of a rank.*?([\d.]+ [KM]iB)", said.stdout)[1], "-")
+    return f"{given.nets} x {re.search(r'a device holds ([0-9.]+) MiB', said.stderr)[1]} MiB", "-"
 
 
 def main():
