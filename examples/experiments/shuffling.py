@@ -29,6 +29,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--workers", default="8,64,256,1024")
     parser.add_argument("--fractions", default=",".join(map(str, FRACTIONS)), help="that change hands, 0 for local; global is always there")
+    parser.add_argument("--partitions", default="random,sorted")
     parser.add_argument("--subset", type=int, help="of fashion-mnist: so many samples of every class instead of all")
     parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--data", default="fashion-mnist")
@@ -44,7 +45,7 @@ def main():
     given.source = runs.data(given)
     if given.subset:
         given.source = ["--data", runs.subset(given.data, os.path.join(given.out, f"{given.data}-{given.subset}"), [given.subset] * 10, 250)]
-    partitions = ["sorted"] if given.quick else ["random", "sorted"]
+    partitions = ["sorted"] if given.quick else given.partitions.split(",")
     jobs = {(partition, count, "global" if fraction is None else fraction, seed):
             options(given, count, partition, fraction, seed)
             for partition in partitions for count in workers for fraction in fractions
