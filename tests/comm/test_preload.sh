@@ -33,7 +33,17 @@ grep -q "allreduce of .* on 3 ranks: recmul" err || fail "recmul was not chosen:
 ! grep -q "allreduce of .* on 3 ranks: ring" err || fail "ring was chosen"
 
 preload 3 PARADL_VERBOSE=1 PARADL_ALLREDUCE=rshd
-says 1 "for which no algorithm fits these ranks: left to the MPI library"
+says 1 "for which no algorithm fits these ranks or is faster: left to the MPI library"
+# On a measured network the choice is that of the simulation, or the library's.
+printf 'paradl: topology/1\ntopology: ring\nhosts: 4\nmessages: {chunk: 1KiB, library: [{bytes: 1B, seconds: 1ns}, {bytes: 1GiB, seconds: 2ns}]}\n' >net.yaml
+preload 4 PARADL_VERBOSE=1 PARADL_NETWORK="$PWD/net.yaml"
+grep -q "allreduce of .* on 4 ranks: left to the MPI library, which was measured to be faster" err || fail "the library was not chosen: $(head -c 300 err)"
+sed -i 's/, library.*/}/' net.yaml
+preload 4 PARADL_VERBOSE=1 PARADL_NETWORK="$PWD/net.yaml"
+grep -q "allreduce of .* on 4 ranks: [a-z]*_*[a-z]*$" err || fail "nothing was chosen on the network: $(head -c 300 err)"
+preload 2 PARADL_NETWORK=nowhere.yaml
+says 1 "PARADL_NETWORK: "
+
 preload 2 PARADL_ALLREDUCE=rnig
 says 1 "PARADL_ALLREDUCE: expected auto, mpi or an algorithm"
 preload 2 PARADL_VERBOSE=1 PARADL_ALLREDUCE=mpi PARADL_REDUCE_SCATTER=mpi PARADL_ALLGATHER=mpi PARADL_ALLTOALL=mpi

@@ -82,10 +82,11 @@ static double read_quantity(const char *variable, pdl_unit_t unit, double standa
 static pdl_topology_t *read_network(void)
 {
     const char         *text = getenv("PARADL_NETWORK");
-    pdl_topology_spec_t wanted = pdl_topology_spec(text);
+    pdl_topology_spec_t wanted;
     pdl_topology_t     *network = NULL;
 
     if (text == NULL || *text == '\0') return NULL;
+    wanted = pdl_topology_spec(text);
     if (pdl_topology_create(&wanted, &network) == PDL_OK) return network;
     warn("PARADL_NETWORK", pdl_error_message());
     return NULL;
@@ -131,7 +132,7 @@ void pdl__say_why(MPI_Comm comm, const char *call, pdl__reason_t reason)
         [PDL__USER_OPERATION] = "with an operation that is not predefined",
         [PDL__DERIVED_TYPE] = "with a type that is not predefined, or for which the operation is not defined",
         [PDL__TOO_LARGE] = "of more than 2 GiB per rank",
-        [PDL__NO_SCHEDULE] = "for which no algorithm fits these ranks",
+        [PDL__NO_SCHEDULE] = "for which no algorithm fits these ranks or is faster",
         [PDL__NO_THREADS] = "without a helper thread: the library does not allow several threads",
         [PDL__NEW_COMMUNICATOR] = "on a communicator that has seen no blocking collective yet",
     };
