@@ -110,9 +110,13 @@ static void read_times(pdl_session_t *s)
     (void)pdl_program_count_copies(s->program, s->observer.end_s, &s->observer.copies);
 }
 
-void pdl__events_end(pdl_session_t *s)
+/* Computation waits for a copy, not for the event that is recorded behind the copy. */
+pdl_status_t pdl__events_end(pdl_session_t *s)
 {
-    if (s->observer.measures) read_times(s);
+    pdl_status_t status = s->observer.measures ? pdl__session_await(s) : PDL_OK;
+
+    if (s->observer.measures && !status) read_times(s);
     s->observer.measures = false;
     for (int i = 0; i < PDL_OP_CLASS_COUNT; i++) s->observer.class_s[i] += s->observer.measured_s[i];
+    return status;
 }

@@ -432,7 +432,7 @@ pdl_status_t pdl__events_create(pdl_session_t *session);
 void         pdl__events_destroy(pdl_session_t *session);
 pdl_status_t pdl__events_begin(pdl_session_t *session);
 pdl_status_t pdl__events_mark(pdl_session_t *session, int op);
-void         pdl__events_end(pdl_session_t *session);
+pdl_status_t pdl__events_end(pdl_session_t *session);
 
 /* trace.c: an operation of the training program, or the wait for it, has ended that began at start_s. */
 void pdl__session_note(pdl_session_t *session, int op, bool waits, double start_s);

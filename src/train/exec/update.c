@@ -160,7 +160,7 @@ pdl_status_t pdl__execute_end(pdl_session_t *s, pdl__execution_t *execution)
     pdl_optimizer_run_t run = prepare_update(s, execution);
     pdl_status_t        status = pdl__results_fetch(s);
 
-    if (!status) pdl__events_end(s);
+    if (!status) status = pdl__events_end(s);
     if (!status) status = pdl__state_end(s);
     if (!status && execution->defers) status = judge_results(s, execution);
     if (status) return status;
