@@ -1,12 +1,13 @@
 /*
- * In place of src/comm/mpi/ in a build without MPI. Only pdl_bench_run() and, by a process that a launcher has started,
- * pdl__world_start() are ever called: one rank alone needs none of the others.
+ * In place of src/comm/mpi/ in a build without MPI. Only pdl_bench_run(), pdl_network_measure() and, by a process that a
+ * launcher has started, pdl__world_start() are ever called: one rank alone needs none of the others.
  */
 #include "comm/inside.h"
 
 #include "base/plugin.h"
 
 #include <paradl/comm/bench.h>
+#include <paradl/comm/network.h>
 
 /* There is no such plugin, which is the message. */
 static pdl_status_t missing(void)
@@ -148,6 +149,13 @@ pdl_status_t pdl__reduction_create(const pdl__lanes_t *lanes, const pdl__reducti
 pdl_status_t pdl_bench_run(const pdl_bench_options_t *options, pdl_bench_t **bench)
 {
     (void)options, (void)bench;
+    return missing();
+}
+
+pdl_status_t pdl_network_measure(const pdl_topology_t *shape, const pdl_network_options_t *options,
+                                 pdl_topology_spec_t *spec, int *rank)
+{
+    (void)shape, (void)options, (void)spec, (void)rank;
     return missing();
 }
 

@@ -249,6 +249,9 @@ status=0
 grep -q "within the memory of a device, 74.5 GiB: the closest, [a-z+0-9]*, needs [0-9.]* GiB, [0-9.]* GiB more" both || fail "$(tail -1 both)"
 expect 2 plan --model gpt2-124m --system selene --pe 8 --batch 8 --max-memory 1GiB
 has err "within --max-memory 1.00 GiB: the closest, "
+# Weights that nothing here holds: no policy is tried, which would take minutes.
+expect 2 plan --model gpt3-175b --system h200-paradl --devices 1
+has err "weights alone take 650 GiB per device, of 139 GiB"
 
 # --set: values of the system by their path, as sliders of a page change them; a wrong key names the one that was meant.
 expect 0 plan --model resnet50 --system abci-v --devices 64 --json

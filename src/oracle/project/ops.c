@@ -20,6 +20,7 @@ typedef struct pricer {
     /* Of a message between stages, by virtual stage and direction: its bytes, and its seconds. */
     double *border_bytes[PDL_DIRECTIONS], *border_s[PDL_DIRECTIONS];
     int     stages, chunks;
+    double  update_s; /* of each update of the program */
 } pricer_t;
 
 /* The layer behind `at` on the way to `head`. */
@@ -256,20 +257,19 @@ static double update_seconds(const pricer_t *pr)
                                tensors);
 }
 
-/* One, or as many as the optimizer's state has pieces, nearly all of the same size. */
-static double count_updates(const pdl_program_t *program)
+/* Of one of the updates: there is one, or as many as the optimizer's state has pieces, nearly all of the same size. */
+static double share_of_update(const pricer_t *pr)
 {
-    int updates = 0;
+    double updates = 0, seconds;
+    bool   exchanges = false;
 
-    for (int i = 0; i < program->op_count; i++) updates += program->op[i].kind == PDL_OP_UPDATE;
-    return updates;
-}
-
-static bool exchanges_gradients(const pdl_program_t *program)
-{
-    for (int i = 0; i < program->op_count; i++)
-        if (program->op[i].kind == PDL_OP_COLLECTIVE) return true;
-    return false;
+    for (int i = 0; i < pr->program->op_count; i++) {
+        updates += pr->program->op[i].kind == PDL_OP_UPDATE;
+        if (pr->program->op[i].kind == PDL_OP_COLLECTIVE) exchanges = true;
+    }
+    if (updates == 0) return 0;
+    seconds = update_seconds(pr) / updates;
+    return exchanges ? seconds + turn_seconds(pr, true) / updates : seconds;
 }
 
 /* Sums and conversions read two streams or write them slowly, and write one; boxes are as large as the smaller side. */
@@ -334,10 +334,7 @@ static pdl_status_t price(pricer_t *pr, const pdl_program_op_t *op, double *seco
                                               op->bytes),
                         disk_seconds(pr, op));
         return PDL_OK;
-    case PDL_OP_UPDATE:
-        *seconds = update_seconds(pr) / count_updates(pr->program);
-        if (exchanges_gradients(pr->program)) *seconds += turn_seconds(pr, true) / count_updates(pr->program);
-        return PDL_OK;
+    case PDL_OP_UPDATE: *seconds = pr->update_s; return PDL_OK;
     default: return PDL_OK;
     }
 }
@@ -421,6 +418,7 @@ static pdl_status_t price_all(pricer_t *pr, const pdl_replay_rank_t *ranks, int 
     for (int k = 0; k < count && !status; k++) {
         pr->program = ranks[k].program;
         pr->stage = stage[k];
+        pr->update_s = share_of_update(pr);
         for (int i = 0; i < pr->program->op_count && !status; i++)
             status = price(pr, &pr->program->op[i], &seconds[k][i], queue_s != NULL ? &queue_s[k][i] : &unused);
     }

@@ -388,6 +388,27 @@ static bool may_try(const pdl__searcher_t *s, const pdl_plan_t *plan, const tier
            (tiers->optimizer != PDL_TIER_DISK || plan->sharding == PDL_SHARDING_NONE);
 }
 
+/* Refuses a plan whose weights alone are more than devices have, and than the host has where they may be there: no policy helps,
+   and programs of such networks take minutes to compile. */
+static bool exceeds_all(const pdl__searcher_t *s, const pdl_plan_t *plan, pdl_candidate_t *c)
+{
+    pdl_model_totals_t totals;
+    int64_t            ranks = pdl_mesh_size(&plan->mesh);
+    double             bytes;
+    char need[PDL_FORMAT_SIZE], have[PDL_FORMAT_SIZE], host[PDL_FORMAT_SIZE], reason[sizeof(c->reason)];
+
+    pdl_model_totals(plan->model, &totals);
+    bytes = (double)totals.weights * pdl_precision_bytes(plan->precision) / (double)ranks;
+    if (s->request->max_memory > 0 || bytes <= capacity_of(s) ||
+        (ranks == 1 && (host_capacity(s) <= 0 || bytes <= host_capacity(s))))
+        return false;
+    snprintf(reason, sizeof(reason), "weights alone take %s per device, of %s, and of the host's %s",
+             pdl_format_bytes(bytes, need), pdl_format_bytes(capacity_of(s), have),
+             pdl_format_bytes(host_capacity(s), host));
+    refuse(c, reason);
+    return true;
+}
+
 /* What a plan does that does not fit; if nothing else helps, the optimizer's state leaves the device, then weights do. */
 static pdl_status_t squeeze(const pdl__searcher_t *s, pdl_candidate_t *c)
 {
@@ -400,6 +421,10 @@ static pdl_status_t squeeze(const pdl__searcher_t *s, pdl_candidate_t *c)
     pdl_candidate_t      original = *c;
     pdl_status_t         status = pdl_plan_copy(c->plan, &original.plan);
 
+    if (!status && exceeds_all(s, original.plan, c)) {
+        pdl_plan_destroy(original.plan);
+        return PDL_OK;
+    }
     if (status) return status;
     status = try_policies(s, &original, c, &least, &found);
     for (size_t t = 0; t < sizeof(all) / sizeof(*all) && !status && !found && c->possible && linked; t++) {

@@ -128,7 +128,7 @@ static pdl_status_t link_chains(pdl__exact_list_t *list)
 {
     list->chain = calloc((size_t)list->count + 1, sizeof(*list->chain));
     if (list->chain == NULL) return pdl__no_memory("for the configurations of a search");
-    qsort(list->node, (size_t)list->count, sizeof(*list->node), by_group);
+    if (list->count > 1) qsort(list->node, (size_t)list->count, sizeof(*list->node), by_group);
     for (int i = 0; i < list->count; i++) {
         if (i == 0 || by_layers(&list->node[i - 1], &list->node[i]) != 0)
             list->chain[list->chains++] = (pdl__chain_t){.first = i};

@@ -113,7 +113,8 @@ static void read_times(pdl_session_t *s)
 /* Computation waits for a copy, not for the event that is recorded behind the copy. */
 pdl_status_t pdl__events_end(pdl_session_t *s)
 {
-    pdl_status_t status = s->observer.measures ? pdl__session_await(s) : PDL_OK;
+    bool         copies = s->observer.measures && s->executor.copied_count > 0;
+    pdl_status_t status = copies ? pdl__session_await(s) : PDL_OK;
 
     if (s->observer.measures && !status) read_times(s);
     s->observer.measures = false;
