@@ -50,11 +50,12 @@ void pdl__exact_print(const pdl_search_t *search, FILE *stream)
     print_counts(exact, stream);
     print_certificate(search, stream);
     if (exact->count > 0)
-        fprintf(stream, "%s by the closed form: %s, %s, %s", exact->certified ? "best" : "best so far",
-                exact->best[0].config.strategy->name, pdl__cell_mesh(&exact->best[0].config, cell),
+        fprintf(stream, "%s by the closed form, in which stages do not wait for each other: %s, %s, %s",
+                exact->certified ? "best" : "best so far", exact->best[0].config.strategy->name,
+                pdl__cell_mesh(&exact->best[0].config, cell),
                 pdl_format_seconds(exact->best[0].projection.total_s, seconds));
     if (exact->count > 0 && search->not_replayed > 0)
-        fprintf(stream, "; %s that might be faster when replayed were not",
+        fprintf(stream, "; %s configurations that might be faster were not replayed",
                 pdl_format_count(search->not_replayed, count));
     if (exact->count > 0) fputs(".\n", stream);
     if (exact->front_count > 1)
