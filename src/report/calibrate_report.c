@@ -43,6 +43,7 @@ pdl_status_t pdl_report_calibration(const pdl_calibration_t *c, const char *path
         snprintf(line, sizeof(line), "%.0f %% of its speed together", 100 * c->sharing);
         pair(table, "ranks on one device reach", line);
     }
+    if (c->slice_s > 0) pair(table, "and have it in turns of", pdl_format_seconds(c->slice_s, text));
     if (c->link_bytes_per_s > 0) {
         pair(table, "start-up of a message", pdl_format_seconds(c->latency_s, text));
         pair(table, "messages", pdl_format_byte_rate(c->link_bytes_per_s, text));

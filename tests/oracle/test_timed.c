@@ -10,13 +10,15 @@ static const char machine[] =
     "launch: 1us, "
     "matrix_efficiency: 1, memory_efficiency: 1%s}\n"
     "levels:\n  - {name: node, transport: none, fanout: 1, bandwidth: 1GB/s, latency: 1us}\n"
+    "storage: {node_bandwidth: 100GB/s, decode_samples_per_s: 1}\n"
     "backend: cpu\n"
     "operations:\n"
     "  - {op: \"linear 84 to 10 bias\", samples: 16, seconds: [3, 6]}\n"
     "  - {op: \"linear 84 to 10 bias\", samples: 8, seconds: [1, 4], queue: [0.5, 0.5]}\n"
     "  - {op: \"linear 84 to 10 bias\", precision: bf16, samples: 8, seconds: [100]}\n";
 
-static double project(const char *of_device, int64_t batch, pdl_projection_t *projection)
+static double project_data(const char *of_device, int64_t batch, const pdl_dataset_t *data,
+                           pdl_projection_t *projection)
 {
     char                text[2048];
     const pdl_system_t *system = NULL;
@@ -33,12 +35,17 @@ static double project(const char *of_device, int64_t batch, pdl_projection_t *pr
     REQUIRE_OK(pdl_plan_create(model, &mesh, batch, &plan));
     REQUIRE_OK(pdl_plan_apply_preset(plan, "serial", NULL));
     REQUIRE_OK(pdl_oracle_create(model, system, &parameters, &oracle));
-    REQUIRE_OK(pdl_oracle_replay(oracle, plan, NULL, projection));
+    REQUIRE_OK(pdl_oracle_replay(oracle, plan, data, projection));
     pdl_oracle_destroy(oracle);
     pdl_plan_destroy(plan);
     pdl_model_destroy(model);
     pdl_system_destroy(system);
     return projection->total_s;
+}
+
+static double project(const char *of_device, int64_t batch, pdl_projection_t *projection)
+{
+    return project_data(of_device, batch, NULL, projection);
 }
 
 /* All but the one layer takes milliseconds. */
@@ -65,6 +72,22 @@ static void a_device_waits_for_its_host(void)
     CHECK_NEAR(fast.total_s, 9, 0.01);
     CHECK(slow.total_s > 40);
     CHECK_NEAR(slow.compute_s, slow.total_s, 1e-9);
+}
+
+/* Samples that come too late are copied to the device when they have come: that is waiting for input too. */
+static void late_samples_are_waited_for(void)
+{
+    pdl_dataset_t    data = {.bytes_per_sample = 1e9, .decode_s_per_sample = 1};
+    pdl_projection_t p;
+
+    /* 16 samples at 1 a second, then 16 GB over the link. */
+    CHECK_NEAR(project_data(", host_link: {h2d: 2GB/s}", 16, &data, &p), 16 + 8, 0.01);
+    CHECK_NEAR(p.total_s - p.io_s, 9, 0.01);
+    CHECK_NEAR(p.compute_s + p.bubble_s + p.comm_s, 9, 0.01);
+    /* 8 samples of 1 GB from storage of 100 GB/s are there in time. */
+    data.decode_s_per_sample = 0;
+    CHECK_NEAR(project_data(", host_link: {h2d: 2GB/s}", 8, &data, &p), 5, 0.01);
+    CHECK_NEAR(p.io_s, 0, 0);
 }
 
 static void mistakes_are_named(void)
@@ -95,6 +118,7 @@ int main(void)
 {
     RUN(operations_take_what_was_timed);
     RUN(a_device_waits_for_its_host);
+    RUN(late_samples_are_waited_for);
     RUN(mistakes_are_named);
     return test_done();
 }

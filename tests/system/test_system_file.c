@@ -99,7 +99,7 @@ static void everything_that_can_be_said_is_read(void)
 static void the_link_to_the_host_is_read(void)
 {
     const pdl_system_t *system =
-        read_text(HEAD DEVICE "  queue: 5us\n  step: 50us\n  sharing: 0.95\n"
+        read_text(HEAD DEVICE "  queue: 5us\n  step: 50us\n  sharing: 0.95\n  host_memory: 4GB\n"
                               "  host_link:\n    d2h: 50GB/s\n    h2d: 40GB/s\n    both: 30GB/s\n"
                               "    by_size:\n      - {bytes: 1MB, d2h: 10GB/s}\n"
                               "      - {bytes: 10MB, d2h: 25GB/s, both: 20GB/s}\n" LEVELS "backend: cuda\n");
@@ -115,10 +115,11 @@ static void the_link_to_the_host_is_read(void)
     CHECK_NEAR(pdl_host_link_seconds(link, PDL_HOST_TO_HOST, 10), 1e-4, 1e-12);
     CHECK_NEAR(pdl_host_link_seconds(link, PDL_HOST_TO_HOST, 5.5e6), 2.5e-4, 1e-12);
     CHECK_NEAR(pdl_host_link_seconds(link, PDL_HOST_BOTH, 1e6), 2e-4, 1e-12); /* one after the other */
-    /* Two ranks share the device: its time is the oracle's business, its memory is halved. */
+    /* Two ranks share the device: its time is the oracle's business, its memory and its host's are halved. */
     pdl_system_t wide = pdl_system_widen(system, 2 * system->pe_count);
     CHECK_NEAR(wide.device.sharers, 2, 0);
     CHECK_NEAR(wide.device.memory_bytes, system->device.memory_bytes / 2, 1e-15);
+    CHECK_NEAR(wide.device.host_bytes, 2e9, 1e-15);
     pdl_system_destroy(system);
     CHECK_REFUSED(HEAD DEVICE "  host_bandwidth: 1GB/s\n  host_link: {d2h: 1GB/s}\n" LEVELS, "leave one out");
     CHECK_REFUSED(HEAD DEVICE "  host_link: {both: 1GB/s}\n" LEVELS, "d2h or h2d is missing");

@@ -70,6 +70,7 @@ typedef struct pdl_calibration {
     /* Where the host queues work for a device: the host's time for a kernel, and the device's for one that does nothing; the
        host's for a pass of a layer, and what an update takes besides; of its speed, what ranks reach together that share it. */
     double          kernel_queue_s, kernel_gap_s, queue_s, step_s, sharing;
+    double          slice_s;                     /* for which ranks that share a device have it in turn */
     double          issue_s;                     /* of queue_s, what is not the kernels' */
     pdl_host_size_t host[PDL_CALIBRATION_SIZES]; /* copies to and from the host */
     int             host_count;

@@ -143,7 +143,7 @@ pdl_status_t pdl_oracle_replay(pdl_oracle_t *oracle, pdl_plan_t *plan, const pdl
     }
     if (status) return status;
     take_parts(&parts, out);
-    if (out->replayed) out->bubble_s += upload_seconds(oracle, &c, out);
+    if (out->replayed) out->input_s += upload_seconds(oracle, &c, out);
     pdl__project_sums(oracle, &c, replicas.kappa, out);
     pdl__find_limits(oracle, &c, out);
     return PDL_OK;

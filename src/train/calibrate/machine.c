@@ -221,12 +221,14 @@ static void make_plain(char *text)
 
 void pdl__calibrate_topology(pdl_calibration_t *r, const pdl_calibration_device_t *device)
 {
-    r->memory_bytes = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) / r->ranks;
+    double host_bytes = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+
+    r->memory_bytes = host_bytes / r->ranks;
     snprintf(r->libraries, sizeof(r->libraries), "oneDNN %s, hwloc %s", pdl__plugin_version(PDL__PLUGIN_DNNL),
              pdl__plugin_version(PDL__PLUGIN_HWLOC));
     pdl_cpu_describe(r->processor, sizeof(r->processor), r->topology, sizeof(r->topology));
     if (device != NULL) {
-        r->host_bytes = r->memory_bytes;
+        r->host_bytes = host_bytes / r->devices;
         r->memory_bytes = device->memory_bytes;
         r->threads = device->units;
         snprintf(r->processor, sizeof(r->processor), "%s", device->name);

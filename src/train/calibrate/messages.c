@@ -1,14 +1,19 @@
 /*
- * Messages between ranks of this node: there and back between two of them, and sums of gradients over all.
+ * Messages between ranks of this node: there and back between two of them, sums of gradients over all, and what ranks that share
+ * a device wait for each other besides.
  */
 #include "base/clock.h"
 #include "train/calibrate/calibrate.h"
 #include "train/exec/session.h"
+#include <math.h>
 #include <paradl/comm/exchange.h>
 #include <stdlib.h>
 
 #define MOST_BYTES  ((int64_t)8 << 20)
 #define MOST_ROUNDS 200
+#define TURN_BYTES  4096  /* of a message that costs nothing to speak of but the wait for it */
+#define TURN_WORK_S 0.006 /* of a rank between two messages: several slices of devices that have been seen */
+#define TURN_ROUNDS 25
 
 static int compare_numbers(const void *a, const void *b)
 {
@@ -132,6 +137,72 @@ static pdl_status_t allreduce(pdl__calibrate_t *c, const place_t *place, int64_t
     return status;
 }
 
+/* Seconds of a round in which every rank has work for the device and then, with `exchange`, waits for the others. */
+static pdl_status_t time_rounds(pdl__calibrate_t *c, const place_t *place, const pdl__stall_t *stall,
+                                pdl_exchange_t *exchange, double *seconds)
+{
+    int          rounds = c->options->quick ? TURN_ROUNDS / 5 : TURN_ROUNDS;
+    pdl_status_t status = pdl_ranks_barrier(c->ranks);
+    double       start_s = pdl__seconds();
+
+    for (int i = 0; i < rounds && !status; i++) {
+        status = pdl__stall(stall, place->stream, TURN_WORK_S);
+        if (!status && exchange)
+            status = sum_once(place, exchange);
+        else if (!status)
+            status = place->device->ops->synchronise(place->device, place->stream);
+    }
+    status = pdl_ranks_agree(c->ranks, status); /* when the last one is through */
+    *seconds = (pdl__seconds() - start_s) / rounds;
+    return status;
+}
+
+/* The same message when no rank has work, when all have work and none sends, and when all have work and send: what is left of
+   the last is the turns of the ranks that share a device. */
+static pdl_status_t time_turns(pdl__calibrate_t *c, const place_t *place, const pdl__stall_t *stall,
+                               pdl_exchange_t *exchange)
+{
+    double       sharers = (double)c->result->ranks / c->result->devices, idle_s, working_s, sending_s;
+    pdl__stall_t none = {.device = place->device};
+    pdl_status_t status = time_rounds(c, place, &none, exchange, &idle_s);
+
+    if (!status) status = time_rounds(c, place, stall, NULL, &working_s);
+    if (!status) status = time_rounds(c, place, stall, exchange, &sending_s);
+    if (status) return status;
+    double steps = ceil(log2(c->result->ranks));
+    c->result->slice_s = fmax(0, (sending_s - working_s - idle_s) / (steps * sharers));
+    status = pdl_ranks_broadcast(c->ranks, &c->result->slice_s, sizeof(c->result->slice_s), 0);
+    pdl__calibrate_say(c, "turns: a rank that waits for another on its device waits %.2f ms besides the message",
+                       1e3 * sharers * c->result->slice_s);
+    return status;
+}
+
+/* Ranks find the size of their work one after the other: together they would disturb each other. */
+static pdl_status_t measure_turns(pdl__calibrate_t *c, const place_t *place)
+{
+    int64_t             bound[2] = {0, TURN_BYTES / 4};
+    pdl_exchange_spec_t spec = {.ranks = c->ranks,
+                                .data = place->data,
+                                .bound = bound,
+                                .buckets = 1,
+                                .algorithm = "rdb", /* one message and its answer for two ranks */
+                                .transport = place->transport,
+                                .stream = place->stream};
+    pdl_exchange_t     *exchange = NULL;
+    pdl__stall_t        stall = {.device = place->device};
+    pdl_status_t        status = PDL_OK;
+
+    for (int rank = 0; rank < c->result->ranks && !status; rank++)
+        status =
+            pdl_ranks_agree(c->ranks,
+                            rank == pdl_ranks_rank(c->ranks) ? pdl__stall_create(place->device, &stall) : PDL_OK);
+    if (!status) status = pdl_ranks_agree(c->ranks, pdl_exchange_create(&spec, &exchange));
+    if (!status) status = time_turns(c, place, &stall, exchange);
+    pdl_exchange_destroy(exchange);
+    pdl__stall_free(&stall);
+    return status;
+}
+
 /* Messages go between processes; what a device has to send is part of a sum over ranks. */
 static pdl_status_t measure_messages(pdl__calibrate_t *c, const place_t *place)
 {
@@ -159,6 +230,7 @@ pdl_status_t pdl__calibrate_messages(pdl__calibrate_t *c)
     if (!status && c->queues)
         status = pdl_transport_create(c->ranks, place.device, PDL_TRANSPORT_AUTO, &place.transport);
     if (!status) status = measure_messages(c, &place);
+    if (!status && c->queues && c->shared) status = measure_turns(c, &place);
     place_give(&place);
     if (status) return status;
     const pdl_calibrated_message_t *m = c->result->message;

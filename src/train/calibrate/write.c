@@ -60,6 +60,7 @@ static void write_device(const pdl_calibration_t *c, FILE *stream)
                 c->queue_s, c->issue_s, c->step_s, c->kernel_queue_s, c->kernel_gap_s);
     if (c->graphs) fprintf(stream, "  graphs: true\n");
     if (c->sharing > 0) fprintf(stream, "  sharing: %.3f  # of %d ranks\n", c->sharing, c->ranks);
+    if (c->slice_s > 0) fprintf(stream, "  slice: %.3g\n", c->slice_s);
     if (c->host_bytes > 0) fprintf(stream, "  host_memory: %.0f\n", c->host_bytes);
     write_host_link(c, stream);
 }
