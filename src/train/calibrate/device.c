@@ -145,22 +145,33 @@ static pdl_status_t find_product(pdl_backend_t *backend, product_t *p, double *s
     }
 }
 
-/* What ranks on one device reach together, over what one of them reaches alone. */
+/* Seconds of a product of those that this rank and others do at the same time; `count` of each. */
+static pdl_status_t time_together(pdl__calibrate_t *c, product_t *p, int count, bool taking_part, double *seconds)
+{
+    pdl_status_t status = pdl_ranks_barrier(c->ranks);
+    double       start_s = pdl__seconds(), own_s;
+
+    if (status) return status;
+    status =
+        pdl_ranks_agree(c->ranks, taking_part ? product_time(p, count, &own_s) : PDL_OK); /* the last is through */
+    *seconds = (pdl__seconds() - start_s) / (count + 2);
+    return status;
+}
+
+/* What ranks on one device reach together, over what one of them reaches alone: both for as long, for a device that is hot is
+   slower. */
 static pdl_status_t measure_sharing(pdl__calibrate_t *c, product_t *p, double alone_s)
 {
-    double       count = ceil(SHARING_S / alone_s), together_s;
+    double count = ceil(SHARING_S / alone_s), sharers = (double)c->result->ranks / c->result->devices, together_s;
     pdl_status_t status = pdl_ranks_max(c->ranks, &count, 1);
 
-    if (!status) status = pdl_ranks_barrier(c->ranks);
+    if (!status) status = time_together(c, p, (int)count, pdl_ranks_rank(c->ranks) == 0, &alone_s);
+    if (!status) status = time_together(c, p, (int)count, true, &together_s);
     if (status) return status;
-    double start_s = pdl__seconds();
-    status = pdl_ranks_agree(c->ranks, product_time(p, (int)count, &together_s)); /* when the last one is through */
-    together_s = (pdl__seconds() - start_s) * c->result->devices / (c->result->ranks * (count + 2));
-    c->result->sharing = fmin(1, fmax(0.1, alone_s / together_s));
-    if (!status)
-        pdl__calibrate_say(c, "sharing: %d ranks reach %.0f %% of a device together", c->result->ranks,
-                           100 * c->result->sharing);
-    return status;
+    c->result->sharing = fmin(1, fmax(0.1, sharers * alone_s / together_s));
+    pdl__calibrate_say(c, "sharing: %d ranks reach %.0f %% of a device together", c->result->ranks,
+                       100 * c->result->sharing);
+    return PDL_OK;
 }
 
 /* The first rank alone; then, where every rank has a device, all at once, and of these the mean. */

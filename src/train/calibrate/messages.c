@@ -11,8 +11,9 @@
 
 #define MOST_BYTES  ((int64_t)8 << 20)
 #define MOST_ROUNDS 200
-#define TURN_BYTES  4096  /* of a message that costs nothing to speak of but the wait for it */
-#define TURN_WORK_S 0.006 /* of a rank between two messages: several slices of devices that have been seen */
+#define TURN_BYTES  4096 /* of a message that costs nothing to speak of but the wait for it */
+#define TURN_WORK_S \
+    1e-4 /* of a rank between two messages: less than the slice of a device, which a rank that waits keeps */
 #define TURN_ROUNDS 25
 
 static int compare_numbers(const void *a, const void *b)
