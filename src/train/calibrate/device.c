@@ -15,6 +15,8 @@
 #define REPETITIONS 8
 #define KERNELS     500
 #define SHARING_S   0.3
+#define SHARED_S \
+    5e-5 /* of a kernel as networks have them: longer ones are interrupted when another rank has its turn */
 
 enum { INPUT, OUTPUT, SAVED, WORKSPACE, PACKED, WEIGHT, PLACES };
 
@@ -132,14 +134,14 @@ static pdl_status_t product_time(product_t *p, int repetitions, double *seconds)
 }
 
 /* Larger and larger ones, until one takes long enough. That one is kept. */
-static pdl_status_t find_product(pdl_backend_t *backend, product_t *p, double *seconds)
+static pdl_status_t find_product(pdl_backend_t *backend, double least_s, product_t *p, double *seconds)
 {
     for (int64_t width = 256;; width *= 2) {
         pdl_status_t status = product_create(backend, width, p);
 
         if (status) return status;
         status = product_time(p, REPETITIONS, seconds);
-        if (!status && (*seconds >= LEAST_S || width >= MOST_WIDTH)) return PDL_OK;
+        if (!status && (*seconds >= least_s || width >= MOST_WIDTH)) return PDL_OK;
         product_free(p);
         if (status) return status;
     }
@@ -160,9 +162,10 @@ static pdl_status_t time_together(pdl__calibrate_t *c, product_t *p, int count, 
 
 /* What ranks on one device reach together, over what one of them reaches alone: both for as long, for a device that is hot is
    slower. */
-static pdl_status_t measure_sharing(pdl__calibrate_t *c, product_t *p, double alone_s)
+static pdl_status_t compare_sharing(pdl__calibrate_t *c, product_t *p, double seconds)
 {
-    double count = ceil(SHARING_S / alone_s), sharers = (double)c->result->ranks / c->result->devices, together_s;
+    double       count = ceil(SHARING_S / seconds), sharers = (double)c->result->ranks / c->result->devices;
+    double       alone_s, together_s;
     pdl_status_t status = pdl_ranks_max(c->ranks, &count, 1);
 
     if (!status) status = time_together(c, p, (int)count, pdl_ranks_rank(c->ranks) == 0, &alone_s);
@@ -174,12 +177,32 @@ static pdl_status_t measure_sharing(pdl__calibrate_t *c, product_t *p, double al
     return PDL_OK;
 }
 
+/* The first rank chooses the product; the others would only disturb it. */
+static pdl_status_t measure_sharing(pdl__calibrate_t *c)
+{
+    pdl_backend_t *backend = c->backend[c->backend[1] != NULL ? 1 : 0];
+    bool           first = pdl_ranks_rank(c->ranks) == 0;
+    product_t      p = {.backend = backend};
+    double         found[2] = {0, 0}; /* width, seconds */
+    pdl_status_t   status = first ? find_product(backend, SHARED_S, &p, &found[1]) : PDL_OK;
+
+    found[0] = (double)p.width;
+    status = pdl_ranks_agree(c->ranks, status);
+    if (!status) status = pdl_ranks_broadcast(c->ranks, found, sizeof(found), 0);
+    if (status) return status;
+    pdl_status_t made = first ? PDL_OK : product_create(backend, (int64_t)found[0], &p);
+    status = pdl_ranks_agree(c->ranks, made);
+    if (!status) status = compare_sharing(c, &p, found[1]);
+    if (!made) product_free(&p);
+    return status;
+}
+
 /* The first rank alone; then, where every rank has a device, all at once, and of these the mean. */
 static pdl_status_t measure_products(pdl__calibrate_t *c, int precision, double *alone, double *all)
 {
     product_t    p;
     double       seconds = 0;
-    pdl_status_t status = pdl_ranks_agree(c->ranks, find_product(c->backend[precision], &p, &seconds));
+    pdl_status_t status = pdl_ranks_agree(c->ranks, find_product(c->backend[precision], LEAST_S, &p, &seconds));
 
     if (status) return status;
     double flop = 2.0 * (double)p.width * (double)p.width * (double)p.width;
@@ -187,7 +210,6 @@ static pdl_status_t measure_products(pdl__calibrate_t *c, int precision, double 
     status = pdl_ranks_agree(c->ranks, status);
     if (!status) status = pdl_ranks_broadcast(c->ranks, &seconds, sizeof(seconds), 0);
     *alone = *all = flop / seconds;
-    if (!status && c->shared && precision == 0) status = measure_sharing(c, &p, seconds);
     if (!status && !c->shared) {
         status = pdl_ranks_agree(c->ranks, product_time(&p, REPETITIONS, &seconds));
         *all = flop / seconds / pdl_ranks_size(c->ranks);
@@ -292,6 +314,7 @@ pdl_status_t pdl__calibrate_device(pdl__calibrate_t *c)
     pdl_status_t       status = measure_products(c, 0, &r->flop_per_s_alone, &r->flop_per_s);
 
     if (!status && c->backend[1]) status = measure_products(c, 1, &half_alone, &r->half_flop_per_s);
+    if (!status && c->shared) status = measure_sharing(c);
     if (status) return status;
     pdl__calibrate_say(c, "products: %.1f TFLOP/s in fp32, %.1f in bf16", 1e-12 * r->flop_per_s,
                        1e-12 * r->half_flop_per_s);
