@@ -138,24 +138,50 @@ static pdl_status_t allreduce(pdl__calibrate_t *c, const place_t *place, int64_t
     return status;
 }
 
-/* Seconds of a round in which every rank queues work for the device and then, with `exchange`, a sum over the ranks. As in
-   training nothing but the last round is waited for; the first few, which open what ranks share, are left out. */
-static pdl_status_t time_rounds(pdl__calibrate_t *c, const place_t *place, const pdl__stall_t *stall,
-                                pdl_exchange_t *exchange, double *seconds)
+/* Work of a rank in a stream of its own, as training has it: the messages' stream waits for it, and it for the messages. */
+typedef struct rounds {
+    const place_t       *place;
+    pdl_exchange_t      *exchange;
+    pdl_tensor_stream_t *work;
+    pdl_tensor_event_t  *event[2];
+    pdl__stall_t         stall;
+} rounds_t;
+
+static pdl_status_t order(const rounds_t *r, pdl_tensor_stream_t *before, pdl_tensor_stream_t *after, int event)
 {
-    int          rounds = c->options->quick ? TURN_ROUNDS / 5 : TURN_ROUNDS;
-    double       start_s = 0;
-    pdl_status_t status = PDL_OK;
+    pdl_tensor_device_t *device = r->place->device;
+    pdl_status_t         status = device->ops->record(device, before, r->event[event]);
+
+    return status ? status : device->ops->wait(device, after, r->event[event]);
+}
+
+static pdl_status_t queue_round(const rounds_t *r, bool working, bool sending)
+{
+    pdl_status_t status = working ? pdl__stall(&r->stall, r->work, TURN_WORK_S) : PDL_OK;
+
+    if (status || !sending) return status;
+    status = order(r, r->work, r->place->stream, 0);
+    if (!status) status = pdl_exchange_ready(r->exchange, 0);
+    if (!status) status = pdl_exchange_wait(r->exchange, 0);
+    return status ? status : order(r, r->place->stream, r->work, 1);
+}
+
+/* Seconds of a round in which ranks work, send, or both. Nothing but the last round is waited for; the first few, which open what
+   ranks share, are left out. */
+static pdl_status_t time_rounds(pdl__calibrate_t *c, const rounds_t *r, bool working, bool sending, double *seconds)
+{
+    pdl_tensor_device_t *device = r->place->device;
+    int                  rounds = c->options->quick ? TURN_ROUNDS / 5 : TURN_ROUNDS;
+    double               start_s = 0;
+    pdl_status_t         status = PDL_OK;
 
     for (int i = -2; i < rounds && !status; i++) {
-        if (i == 0) status = place->device->ops->synchronise(place->device, place->stream);
+        if (i == 0) status = device->ops->synchronise(device, r->work);
         if (i == 0 && !status) status = pdl_ranks_barrier(c->ranks);
         if (i == 0) start_s = pdl__seconds();
-        if (!status) status = pdl__stall(stall, place->stream, TURN_WORK_S);
-        if (!status && exchange) status = pdl_exchange_ready(exchange, 0);
-        if (!status && exchange) status = pdl_exchange_wait(exchange, 0);
+        if (!status) status = queue_round(r, working, sending);
     }
-    if (!status) status = place->device->ops->synchronise(place->device, place->stream);
+    if (!status) status = device->ops->synchronise(device, r->work);
     status = pdl_ranks_agree(c->ranks, status); /* when the last one is through */
     *seconds = (pdl__seconds() - start_s) / rounds;
     return status;
@@ -163,47 +189,54 @@ static pdl_status_t time_rounds(pdl__calibrate_t *c, const place_t *place, const
 
 /* The same message when no rank has work, when all have work and none sends, and when all have work and send: what is left of
    the last is the turns of the ranks that share a device. */
-static pdl_status_t time_turns(pdl__calibrate_t *c, const place_t *place, const pdl__stall_t *stall,
-                               pdl_exchange_t *exchange)
+static pdl_status_t time_turns(pdl__calibrate_t *c, const rounds_t *r)
 {
-    double       sharers = (double)c->result->ranks / c->result->devices, idle_s, working_s, sending_s;
-    pdl__stall_t none = {.device = place->device};
-    pdl_status_t status = time_rounds(c, place, &none, exchange, &idle_s);
+    double       sharers = (double)c->result->ranks / c->result->devices, steps = ceil(log2(c->result->ranks));
+    double       idle_s, working_s, sending_s;
+    pdl_status_t status = time_rounds(c, r, false, true, &idle_s);
 
-    if (!status) status = time_rounds(c, place, stall, NULL, &working_s);
-    if (!status) status = time_rounds(c, place, stall, exchange, &sending_s);
+    if (!status) status = time_rounds(c, r, true, false, &working_s);
+    if (!status) status = time_rounds(c, r, true, true, &sending_s);
     if (status) return status;
-    double steps = ceil(log2(c->result->ranks));
     c->result->slice_s = fmax(0, (sending_s - working_s - idle_s) / (steps * sharers));
-    status = pdl_ranks_broadcast(c->ranks, &c->result->slice_s, sizeof(c->result->slice_s), 0);
     pdl__calibrate_say(c, "turns: %.2f ms of work, a message of %.2f ms: together %.2f ms", 1e3 * working_s,
                        1e3 * idle_s, 1e3 * sending_s);
-    return status;
+    return pdl_ranks_broadcast(c->ranks, &c->result->slice_s, sizeof(c->result->slice_s), 0);
+}
+
+static pdl_status_t rounds_create(pdl__calibrate_t *c, rounds_t *r)
+{
+    int64_t              bound[2] = {0, TURN_BYTES / 4};
+    pdl_tensor_device_t *device = r->place->device;
+    pdl_exchange_spec_t  spec = {.ranks = c->ranks,
+                                 .data = r->place->data,
+                                 .bound = bound,
+                                 .buckets = 1,
+                                 .algorithm = "rdb", /* one message and its answer for two ranks */
+                                 .transport = r->place->transport,
+                                 .stream = r->place->stream};
+    pdl_status_t         status = device->ops->stream_create(device, &r->work);
+
+    for (int i = 0; i < 2 && !status; i++) status = device->ops->event_create(device, &r->event[i]);
+    status = pdl_ranks_agree(c->ranks, status);
+    return status ? status : pdl_exchange_create(&spec, &r->exchange);
 }
 
 /* Ranks find the size of their work one after the other: together they would disturb each other. */
 static pdl_status_t measure_turns(pdl__calibrate_t *c, const place_t *place)
 {
-    int64_t             bound[2] = {0, TURN_BYTES / 4};
-    pdl_exchange_spec_t spec = {.ranks = c->ranks,
-                                .data = place->data,
-                                .bound = bound,
-                                .buckets = 1,
-                                .algorithm = "rdb", /* one message and its answer for two ranks */
-                                .transport = place->transport,
-                                .stream = place->stream};
-    pdl_exchange_t     *exchange = NULL;
-    pdl__stall_t        stall = {.device = place->device};
-    pdl_status_t        status = PDL_OK;
+    pdl_tensor_device_t *device = place->device;
+    rounds_t             r = {.place = place, .stall = {.device = device}};
+    pdl_status_t         status = pdl_ranks_agree(c->ranks, rounds_create(c, &r));
 
     for (int rank = 0; rank < c->result->ranks && !status; rank++)
-        status =
-            pdl_ranks_agree(c->ranks,
-                            rank == pdl_ranks_rank(c->ranks) ? pdl__stall_create(place->device, &stall) : PDL_OK);
-    if (!status) status = pdl_ranks_agree(c->ranks, pdl_exchange_create(&spec, &exchange));
-    if (!status) status = time_turns(c, place, &stall, exchange);
-    pdl_exchange_destroy(exchange);
-    pdl__stall_free(&stall);
+        status = pdl_ranks_agree(c->ranks,
+                                 rank == pdl_ranks_rank(c->ranks) ? pdl__stall_create(device, &r.stall) : PDL_OK);
+    if (!status) status = time_turns(c, &r);
+    pdl_exchange_destroy(r.exchange);
+    pdl__stall_free(&r.stall);
+    for (int i = 0; i < 2; i++) device->ops->event_destroy(device, r.event[i]);
+    device->ops->stream_destroy(device, r.work);
     return status;
 }
 
