@@ -193,18 +193,20 @@ static pdl_status_t check_micro_batches(const pdl_plan_t *plan, int64_t samples)
         (long long)parts, (long long)samples, (long long)filled, (long long)size, (long long)samples);
 }
 
-/* Weights on the host take their state along, and no part of them is another device's. */
+/* Weights on the host take their state along, and are there as their state is: all of them, or a part. */
 static pdl_status_t check_tiers(const pdl_plan_t *plan)
 {
     if (plan->weights_tier == PDL_TIER_DEVICE) return PDL_OK;
     if (plan->optimizer_tier == PDL_TIER_DEVICE)
         return pdl_error(PDL_ERR_INPUT, "weights on the host have their optimizer's state there or on disk: use "
                                         "memory.optimizer: host");
-    if (pdl_mesh_size(&plan->mesh) > 1)
-        return pdl_error(PDL_ERR_UNSUPPORTED,
-                         "weights are on the host with one device, and the plan has %lld: use memory.sharding: "
-                         "zero3 and memory.optimizer: host",
-                         (long long)pdl_mesh_size(&plan->mesh));
+    if ((plan->sharding == PDL_SHARDING_ZERO1 || plan->sharding == PDL_SHARDING_ZERO2) &&
+        pdl_mesh_extent(&plan->mesh, PDL_AXIS_DATA) > 1)
+        return pdl_error(
+            PDL_ERR_UNSUPPORTED,
+            "weights on the host are divided as their optimizer's state is, and with %s they are whole: "
+            "use memory.sharding: zero3 or none",
+            pdl_sharding_names[plan->sharding]);
     return PDL_OK;
 }
 

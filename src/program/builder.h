@@ -82,7 +82,8 @@ typedef struct pdl__state_pieces {
     int count, issued, updated;
     int buffer[PDL__STATE_SLOTS], out[PDL__STATE_SLOTS]; /* of the piece in a slot: its copy, and the copy out */
 } pdl__state_pieces_t;
-void pdl__state_begin(pdl__builder_t *builder, pdl__state_pieces_t *state);
+/* Pieces of the buckets in this order. */
+void pdl__state_begin(pdl__builder_t *builder, const int *order, pdl__state_pieces_t *state);
 void pdl__state_prefetch(pdl__builder_t      *builder,
                          pdl__state_pieces_t *state); /* copies in, as far as there are slots */
 /* The next piece; the buffer of its gradients, or -1 where all are on the device. */

@@ -85,7 +85,7 @@ void pdl_program_destroy(pdl_program_t *program)
     free(program->wait);
     free(program->whole);
     free(program->bucket);
-    free(program->piece_at);
+    free(program->piece);
     free(program->buffer);
     free(program);
 }

@@ -1,7 +1,8 @@
 /*
  * Optimizer state that is kept on the host or on disk passes through the device piece by piece: while one is updated the next ones
  * are copied in and those before are copied out. Where nothing but the gradients of a piece is needed for its update, that follows
- * the operation that completes them, beside the rest of backward; else all pieces come behind it, where activations were.
+ * them, summed over ranks where there are several, beside the rest of backward; else all pieces come behind it, where activations
+ * were.
  * Weights that are on the host are updated in the same way: theirs is one more array of a piece.
  */
 #include "program/builder.h"
@@ -29,7 +30,7 @@ static void copy_piece(pdl__builder_t *b, pdl_op_kind_t kind, int piece, int buf
 {
     const pdl_program_update_t *u = b->options->update;
     pdl_program_op_t            op = pdl__program_blank(kind, -1, false);
-    const int64_t              *at = b->program->piece_at;
+    const pdl_program_piece_t  *at = &b->program->piece[piece];
 
     op.piece = piece;
     op.stream = kind == PDL_OP_COPY_OUT ? PDL_STREAM_COPY_OUT : PDL_STREAM_COPY_IN;
@@ -37,32 +38,30 @@ static void copy_piece(pdl__builder_t *b, pdl_op_kind_t kind, int piece, int buf
         op.input[0] = buffer;
     else
         op.output = buffer;
-    op.bytes = (double)bytes_of(u, at[piece + 1] - at[piece]);
+    op.bytes = (double)bytes_of(u, at->high - at->low);
     pdl__program_emit(b, &op);
 }
 
-void pdl__state_begin(pdl__builder_t *b, pdl__state_pieces_t *state)
+void pdl__state_begin(pdl__builder_t *b, const int *order, pdl__state_pieces_t *state)
 {
     const pdl_program_update_t *u = b->options->update;
     pdl_program_t              *program = b->program;
-    bool                        local = u->weights_pass || u->gradients_pass;
-    int                         buckets = local ? u->bucket_count : 1;
-    int64_t                     most = piece_elements(u->state_elements), end = 0;
+    int64_t                     all = 0;
 
     *state = (pdl__state_pieces_t){0};
     if (u->state_arrays == 0) return;
-    program->piece_at =
-        calloc((size_t)(u->state_elements / most) + (size_t)buckets + 2, sizeof(*program->piece_at));
-    if (program->piece_at == NULL) {
+    for (int k = 0; k < u->bucket_count; k++) all += u->bucket[k].state_high - u->bucket[k].state_low;
+    int64_t most = piece_elements(all);
+    program->piece = calloc((size_t)(all / most) + (size_t)u->bucket_count + 1, sizeof(*program->piece));
+    if (program->piece == NULL) {
         b->status = pdl__program_no_memory();
         return;
     }
-    for (int k = 0; k < buckets; k++) {
-        int64_t at = end;
-        end += local ? (int64_t)(u->bucket[k].bytes / u->state_item) : u->state_elements;
-        for (; at < end; at += most) {
-            int64_t next = at + most < end ? at + most : end;
-            program->piece_at[++program->piece_count] = next;
+    for (int k = 0; k < u->bucket_count; k++) {
+        int64_t end = u->bucket[order[k]].state_high;
+        for (int64_t at = u->bucket[order[k]].state_low, next; at < end; at = next) {
+            next = at + most < end ? at + most : end;
+            program->piece[program->piece_count++] = (pdl_program_piece_t){at, next, order[k]};
             if (next - at > program->piece_most) program->piece_most = next - at;
         }
     }
@@ -87,6 +86,7 @@ void pdl__state_update(pdl__builder_t *b, pdl__state_pieces_t *state, int gradie
 
     pdl__state_prefetch(b, state);
     op.piece = state->updated++;
+    op.bucket = b->program->piece[op.piece].bucket;
     op.input[0] = gradients;
     op.output = state->buffer[slot];
     pdl__program_emit(b, &op);

@@ -7,201 +7,15 @@
  * part of the sum is kept before the second bucket after it opens; one of weights is put together while the bucket
  * before it is in use. All of it is the same on all ranks of the data axes, and so is the order of what they exchange.
  *
- * Weights on the host come in the same way, by copies. Gradients of a rank that updates during backward are gone behind the update.
+ * Weights on the host come in the same way: by copies, or a part by a copy and the others from the ranks that keep them. Where state
+ * passes through the device and nothing but the gradients of a bucket is needed, its update is made during backward, when their sum
+ * has arrived: when the bucket after it is sent. Then these gradients are gone.
  */
-#include "program/builder.h"
+#include "program/walk.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* A whole bucket, during some operations of the layers. */
-typedef struct stay {
-    int bucket, buffer;
-    int begin;       /* the operation before which it takes its place */
-    int first, last; /* that use it */
-    int end;         /* gradients: the operation before which the sum has arrived */
-} stay_t;
-
-typedef struct stays {
-    stay_t *stay; /* in the order of `first` */
-    int     count, capacity;
-    int    *latest;       /* of every bucket: the stay that is open or was last, or -1 */
-    int     issued, used; /* so many of them, while operations are inserted */
-} stays_t;
-
-typedef struct walk {
-    pdl__builder_t             *builder;
-    const pdl_program_update_t *update;
-    pdl_program_op_t           *op; /* of the layers: those that are walked through */
-    int                         op_count;
-    stays_t                     gradients, weights;
-    int                        *bucket_of; /* of every weight, or -1 */
-    int                        *users;     /* of every weight: operations that add to its gradient, in all */
-    int                        *made;      /* of these, how many have been seen */
-    int                        *last;      /* of every bucket: the operation that completes its gradients, or -1 */
-    bool                       *kept;      /* of every bucket: this rank's part holds gradients */
-    bool                       *written;   /* of every weight: its gradient is there, and later ones are added */
-    int                        *sent;      /* stays whose sum is in flight */
-    int                         sent_count;
-    pdl__state_pieces_t         state;
-    int                        *left;     /* of every weight: operations that still add to its gradient */
-    int                         complete; /* so many of the first weights have their gradients */
-    int                         updating; /* bucket of the next piece, where gradients pass */
-} walk_t;
-
-static bool uses_weights(const pdl_program_op_t *op)
-{
-    return op->kind == PDL_OP_FORWARD || op->kind == PDL_OP_RECOMPUTE || op->kind == PDL_OP_BACKWARD ||
-           op->kind == PDL_OP_DGRAD || op->kind == PDL_OP_WGRAD;
-}
-
-static bool makes_gradients(const pdl_program_op_t *op)
-{
-    return op->kind == PDL_OP_BACKWARD || op->kind == PDL_OP_WGRAD;
-}
-
-/* The weights of an operation's node. */
-static int uses_of(const walk_t *w, const pdl_program_op_t *op, const int **use)
-{
-    if (op->node < 0 || w->update == NULL) return 0;
-    *use = w->update->use + w->update->first_use[op->node];
-    return w->update->first_use[op->node + 1] - w->update->first_use[op->node];
-}
-
-static bool has_local_buckets(const pdl_program_update_t *u)
-{
-    return u->weights_pass || u->gradients_pass;
-}
-
-/* The bucket of a weight if it comes and goes: of gradients from zero2 on, of weights with zero3; or of this rank alone. */
-static int passing_bucket(const walk_t *w, int weight, bool of_weights)
-{
-    int bucket = w->bucket_of[weight];
-
-    if (has_local_buckets(w->update))
-        return (of_weights ? w->update->weights_pass : w->update->gradients_pass) ? bucket : -1;
-    if (w->update->sharding < (of_weights ? PDL_SHARDING_ZERO3 : PDL_SHARDING_ZERO2)) return -1;
-    return bucket >= 0 && w->update->bucket[bucket].sharded != 0 ? bucket : -1;
-}
-
-static pdl_status_t add_stay(walk_t *w, stays_t *stays, int bucket, int op)
-{
-    pdl_status_t status =
-        pdl__program_grow((void **)&stays->stay, stays->count, &stays->capacity, sizeof(*stays->stay));
-
-    if (status) return status;
-    stays->latest[bucket] = stays->count;
-    stays->stay[stays->count++] =
-        (stay_t){.bucket = bucket, .buffer = -1, .begin = op, .first = op, .last = op, .end = w->op_count};
-    return PDL_OK;
-}
-
-/* Sets of axes take turns, so the latest bucket of each is still there. What is on the host is far: the latest two are. */
-static int count_sets(const pdl_program_update_t *update)
-{
-    int sets = 0;
-
-    if (update->weights_pass) return 2;
-    for (int b = 0; b < update->bucket_count; b++) {
-        bool seen = update->bucket[b].sharded == 0;
-        for (int k = 0; k < b; k++) seen |= update->bucket[k].set == update->bucket[b].set;
-        sets += !seen;
-    }
-    return sets;
-}
-
-/* Weights: a bucket comes when it is needed and is not there any more, while the one before it is in use. */
-static pdl_status_t find_weights(walk_t *w)
-{
-    stays_t     *stays = &w->weights;
-    int          recent = count_sets(w->update);
-    pdl_status_t status = PDL_OK;
-
-    for (int i = 0; i < w->op_count && !status; i++) {
-        const int *use;
-        int        uses = uses_weights(&w->op[i]) ? uses_of(w, &w->op[i], &use) : 0;
-        for (int k = 0; k < uses && !status; k++) {
-            int bucket = passing_bucket(w, use[k], true), latest = bucket < 0 ? -1 : stays->latest[bucket];
-            if (bucket < 0) continue;
-            if (latest < 0 || latest + recent < stays->count)
-                status = add_stay(w, stays, bucket, i);
-            else
-                stays->stay[latest].last = i;
-        }
-    }
-    for (int j = 0; j < stays->count; j++) stays->stay[j].begin = j > 0 ? stays->stay[j - 1].first : 0;
-    return status;
-}
-
-/* Every weight of a bucket has its gradient, of as many micro-batches as the others. */
-static bool is_complete(const walk_t *w, int bucket)
-{
-    int rounds = -1;
-
-    for (int i = w->update->bucket[bucket].first; i < w->update->bucket[bucket].last; i++) {
-        int each = w->users[i] / w->builder->options->micro_batches;
-        if (each == 0) continue;
-        if (rounds < 0) rounds = w->made[i] / each;
-        if (w->made[i] != rounds * each) return false;
-    }
-    return true;
-}
-
-/* Gradients that come and go: a bucket opens with the first that is written, and is exchanged when it is complete. */
-static pdl_status_t see_backward(walk_t *w, int i)
-{
-    stays_t     *stays = &w->gradients;
-    const int   *use;
-    int          uses = uses_of(w, &w->op[i], &use);
-    pdl_status_t status = PDL_OK;
-
-    for (int k = 0; k < uses && !status; k++) {
-        int bucket = passing_bucket(w, use[k], false);
-        w->made[use[k]]++;
-        if (bucket < 0) continue;
-        if (stays->latest[bucket] < 0) status = add_stay(w, stays, bucket, i);
-        if (!status) stays->stay[stays->latest[bucket]].last = i;
-    }
-    for (int k = 0; k < uses && !status; k++) {
-        int bucket = passing_bucket(w, use[k], false);
-        if (bucket >= 0 && is_complete(w, bucket)) stays->latest[bucket] = -1;
-    }
-    return status;
-}
-
-/* The sum of a bucket has arrived before the second one after it opens, and before it opens again itself. */
-static void end_stays(stays_t *stays)
-{
-    for (int j = 0; j < stays->count; j++) {
-        stay_t *stay = &stays->stay[j];
-        int     later = 0;
-        for (int m = j + 1; m < stays->count && later < 2; m++) {
-            const stay_t *next = &stays->stay[m];
-            if (next->begin <= stay->last) continue;
-            later = next->bucket == stay->bucket ? 2 : later + 1;
-            if (later == 2) stay->end = next->begin;
-        }
-    }
-}
-
-static pdl_status_t find_gradients(walk_t *w)
-{
-    pdl_status_t status = PDL_OK;
-
-    for (int i = 0; i < w->op_count; i++) {
-        const int *use;
-        int        uses = makes_gradients(&w->op[i]) ? uses_of(w, &w->op[i], &use) : 0;
-        for (int k = 0; k < uses; k++) {
-            w->users[use[k]]++;
-            if (w->bucket_of[use[k]] >= 0) w->last[w->bucket_of[use[k]]] = i;
-        }
-    }
-    for (int i = 0; i < w->op_count && !status; i++)
-        if (makes_gradients(&w->op[i])) status = see_backward(w, i);
-    end_stays(&w->gradients);
-    return status;
-}
-
-static pdl_program_op_t *append(walk_t *w, pdl_op_kind_t kind, int bucket, bool backward)
+static pdl_program_op_t *append(pdl__update_walk_t *w, pdl_op_kind_t kind, int bucket, bool backward)
 {
     pdl_program_op_t op = pdl__program_blank(kind, -1, backward);
 
@@ -209,7 +23,7 @@ static pdl_program_op_t *append(walk_t *w, pdl_op_kind_t kind, int bucket, bool 
     return pdl__program_emit(w->builder, &op);
 }
 
-static void append_collective(walk_t *w, pdl_collective_role_t role, int bucket, unsigned group,
+static void append_collective(pdl__update_walk_t *w, pdl_collective_role_t role, int bucket, unsigned group,
                               pdl_primitive_t primitive, int buffer)
 {
     pdl_program_op_t *op = append(w, PDL_OP_COLLECTIVE, bucket, role != PDL_ROLE_WEIGHTS);
@@ -223,7 +37,7 @@ static void append_collective(walk_t *w, pdl_collective_role_t role, int bucket,
     if (role == PDL_ROLE_GRADIENTS) op->input[0] = buffer;
 }
 
-static void exchange_gradients(walk_t *w, int bucket, int buffer)
+static void exchange_gradients(pdl__update_walk_t *w, int bucket, int buffer)
 {
     unsigned axes = w->update->bucket[bucket].axes, sharded = w->update->bucket[bucket].sharded;
 
@@ -231,20 +45,12 @@ static void exchange_gradients(walk_t *w, int bucket, int buffer)
                       sharded ? PDL_REDUCE_SCATTER : PDL_ALLREDUCE, buffer);
 }
 
-static void gather_weights(walk_t *w, int bucket, int buffer)
+static void gather_weights(pdl__update_walk_t *w, int bucket, int buffer)
 {
-    if (w->update->weights_pass) {
-        pdl_program_op_t *op = append(w, PDL_OP_COPY_IN, bucket, false);
-        if (op == NULL) return;
-        op->stream = PDL_STREAM_COPY_IN;
-        op->output = buffer;
-        op->bytes = (double)w->update->bucket[bucket].bytes;
-        return;
-    }
     append_collective(w, PDL_ROLE_WEIGHTS, bucket, w->update->bucket[bucket].sharded, PDL_ALLGATHER, buffer);
 }
 
-static int whole_buffer(walk_t *w, int bucket, bool weights)
+static int whole_buffer(pdl__update_walk_t *w, int bucket, bool weights)
 {
     int buffer = pdl__program_buffer(w->builder, -1, w->update->bucket[bucket].bytes);
 
@@ -255,7 +61,7 @@ static int whole_buffer(walk_t *w, int bucket, bool weights)
 }
 
 /* This rank's part of a sum is kept, or added to that of earlier micro-batches. */
-static void keep_part(walk_t *w, const stay_t *stay)
+static void keep_part(pdl__update_walk_t *w, const pdl__stay_t *stay)
 {
     pdl_program_op_t *op = append(w, w->kept[stay->bucket] ? PDL_OP_SUM : PDL_OP_COPY, stay->bucket, true);
 
@@ -264,16 +70,17 @@ static void keep_part(walk_t *w, const stay_t *stay)
 }
 
 /* Padding inside of weights stays zero, as backward expects. */
-static void open_bucket(walk_t *w, stay_t *stay)
+static void open_bucket(pdl__update_walk_t *w, pdl__stay_t *stay)
 {
     stay->buffer = whole_buffer(w, stay->bucket, false);
     pdl_program_op_t *op = append(w, PDL_OP_COPY, stay->bucket, true);
     if (op != NULL) op->output = stay->buffer;
+    if (w->update->gradients_pass) w->gradients_at[stay->bucket] = stay->buffer;
     for (int i = w->update->bucket[stay->bucket].first; i < w->update->bucket[stay->bucket].last; i++)
         w->written[i] = false;
 }
 
-static void add_whole(walk_t *w, pdl_program_op_t *op, int buffer)
+static void add_whole(pdl__update_walk_t *w, pdl_program_op_t *op, int buffer)
 {
     pdl__builder_t *b = w->builder;
     pdl_program_t  *program = b->program;
@@ -288,38 +95,56 @@ static void add_whole(walk_t *w, pdl_program_op_t *op, int buffer)
     op->whole_count++;
 }
 
-/* Weights whose turn it is to be put together before operation i, and those that are used from there on. */
-static void bring_weights(walk_t *w, int i)
+/* A place for the next bucket of weights, with what this rank's host has of them. */
+static void fetch_weights(pdl__update_walk_t *w)
 {
-    stays_t *stays = &w->weights;
+    pdl__stay_t      *stay = &w->weights.stay[w->fetched++];
+    pdl_program_op_t *op;
+
+    stay->buffer = whole_buffer(w, stay->bucket, true);
+    if (!w->update->weights_pass || (op = append(w, PDL_OP_COPY_IN, stay->bucket, false)) == NULL) return;
+    op->stream = PDL_STREAM_COPY_IN;
+    op->output = stay->buffer;
+    op->bytes = (double)w->update->bucket[stay->bucket].part_bytes;
+}
+
+/* Weights whose turn it is to be put together before operation i, and those that are used from there on. A part of the next ones is
+   copied meanwhile, where it is on the host. */
+static void bring_weights(pdl__update_walk_t *w, int i)
+{
+    pdl__stays_t *stays = &w->weights;
+    int           ahead = w->update->weights_pass && w->update->sharding >= PDL_SHARDING_ZERO3;
 
     for (; stays->issued < stays->count && stays->stay[stays->issued].begin <= i; stays->issued++) {
-        stay_t *stay = &stays->stay[stays->issued];
-        stay->buffer = whole_buffer(w, stay->bucket, true);
-        gather_weights(w, stay->bucket, stay->buffer);
+        const pdl__stay_t *stay = &stays->stay[stays->issued];
+        if (w->fetched <= stays->issued) fetch_weights(w);
+        if (w->update->bucket[stay->bucket].sharded != 0) gather_weights(w, stay->bucket, stay->buffer);
+        if (ahead && w->fetched < stays->count) fetch_weights(w);
     }
     for (; stays->used < stays->count && stays->stay[stays->used].first == i; stays->used++)
         stays->latest[stays->stay[stays->used].bucket] = stays->used;
 }
 
 /* Gradients that are kept before operation i, since others will take their place. */
-static void keep_parts(walk_t *w, int i)
+static void keep_parts(pdl__update_walk_t *w, int i)
 {
     int left = 0;
 
     for (int k = 0; k < w->sent_count; k++) {
-        const stay_t *stay = &w->gradients.stay[w->sent[k]];
-        if (stay->end <= i)
+        const pdl__stay_t *stay = &w->gradients.stay[w->sent[k]];
+        if (stay->end <= i) {
             keep_part(w, stay);
-        else
+            w->summed[stay->bucket] = stay->last == w->last[stay->bucket];
+        } else {
             w->sent[left++] = w->sent[k];
+        }
     }
     w->sent_count = left;
 }
 
-static void open_buckets(walk_t *w, int i)
+static void open_buckets(pdl__update_walk_t *w, int i)
 {
-    stays_t *stays = &w->gradients;
+    pdl__stays_t *stays = &w->gradients;
 
     for (; stays->used < stays->count && stays->stay[stays->used].begin == i; stays->used++) {
         open_bucket(w, &stays->stay[stays->used]);
@@ -328,17 +153,18 @@ static void open_buckets(walk_t *w, int i)
 }
 
 /* Operation i itself, with the buckets that it uses. */
-static void copy_op(walk_t *w, int i)
+static void copy_op(pdl__update_walk_t *w, int i)
 {
     const int        *use;
-    int               uses = uses_weights(&w->op[i]) ? uses_of(w, &w->op[i], &use) : 0;
-    bool              makes = makes_gradients(&w->op[i]);
+    int               uses = pdl__update_uses_weights(&w->op[i]) ? pdl__update_uses(w, &w->op[i], &use) : 0;
+    bool              makes = pdl__update_makes_gradients(&w->op[i]);
     pdl_program_op_t *op = pdl__program_emit(w->builder, &w->op[i]);
 
     if (op == NULL) return;
     op->first_whole = w->builder->program->whole_count;
     for (int k = 0; k < uses; k++) {
-        int gradients = makes ? passing_bucket(w, use[k], false) : -1, weights = passing_bucket(w, use[k], true);
+        int gradients = makes ? pdl__update_passing(w, use[k], false) : -1,
+            weights = pdl__update_passing(w, use[k], true);
         if (makes) op->adds |= w->written[use[k]];
         if (weights >= 0) add_whole(w, op, w->weights.stay[w->weights.latest[weights]].buffer);
         if (gradients >= 0) add_whole(w, op, w->gradients.stay[w->gradients.latest[gradients]].buffer);
@@ -346,57 +172,56 @@ static void copy_op(walk_t *w, int i)
     for (int k = 0; k < uses && makes; k++) w->written[use[k]] = true;
 }
 
-/* Buckets whose last gradient operation i has made. */
-static void send_buckets(walk_t *w, int i)
+/* Of the sums of a bucket, parts are kept: those of several micro-batches are added up. */
+static bool keeps_parts(const pdl__update_walk_t *w, int bucket)
+{
+    return !w->update->gradients_pass && w->update->sharding >= PDL_SHARDING_ZERO2 &&
+           w->update->bucket[bucket].sharded != 0;
+}
+
+/* The gradients of a bucket are complete. The sum of the one before it is taken to be there. */
+static void send_last(pdl__update_walk_t *w, int bucket, int buffer)
+{
+    w->last[bucket] = -1;
+    if (w->update->bucket[bucket].axes == 0) {
+        w->summed[bucket] = true;
+        return;
+    }
+    exchange_gradients(w, bucket, buffer);
+    if (w->in_flight >= 0) w->summed[w->in_flight] = true;
+    w->in_flight = bucket;
+}
+
+/* Buckets whose last gradient operation i has made: of this micro-batch where parts of sums are kept, else of all. */
+static void send_buckets(pdl__update_walk_t *w, int i)
 {
     const int *use;
-    int        uses = makes_gradients(&w->op[i]) ? uses_of(w, &w->op[i], &use) : 0;
+    int        uses = pdl__update_makes_gradients(&w->op[i]) ? pdl__update_uses(w, &w->op[i], &use) : 0;
 
     for (int k = 0; k < uses; k++) {
-        int bucket = w->bucket_of[use[k]], passing = passing_bucket(w, use[k], false);
-        int stay = passing < 0 ? -1 : w->gradients.latest[passing];
-        if (has_local_buckets(w->update)) continue;
+        int bucket = w->bucket_of[use[k]];
+        int stay = bucket >= 0 && keeps_parts(w, bucket) ? w->gradients.latest[bucket] : -1;
         if (stay >= 0 && w->gradients.stay[stay].last == i) {
             exchange_gradients(w, bucket, w->gradients.stay[stay].buffer);
-            w->gradients.latest[passing] = -1;
+            w->gradients.latest[bucket] = -1;
             w->sent[w->sent_count++] = stay;
-        } else if (passing < 0 && bucket >= 0 && w->last[bucket] == i) {
-            exchange_gradients(w, bucket, -1);
-            w->last[bucket] = -1;
+        } else if (bucket >= 0 && w->last[bucket] == i && !keeps_parts(w, bucket)) {
+            send_last(w, bucket, w->gradients_at[bucket]);
         }
     }
 }
 
-/* The next piece of state, with the gradients of its bucket where these pass. */
-static void update_piece(walk_t *w)
+/* The next pieces of state, as far as their gradients are summed. */
+static void update_pieces(pdl__update_walk_t *w)
 {
-    const pdl_program_update_t *u = w->update;
-    int64_t                     at = w->builder->program->piece_at[w->state.updated];
-    int                         stay = -1;
+    const pdl_program_piece_t *piece = w->builder->program->piece;
 
-    while (u->gradients_pass && u->state_at[u->bucket[w->updating].last] <= at) w->updating++;
-    if (u->gradients_pass) stay = w->gradients.latest[w->updating];
-    pdl__state_update(w->builder, &w->state, stay < 0 ? -1 : w->gradients.stay[stay].buffer);
-}
-
-/* Pieces of state whose gradients operation i has completed. */
-static void update_pieces(walk_t *w, int i)
-{
-    const pdl_program_update_t *u = w->update;
-    const int                  *use;
-    int                         uses = makes_gradients(&w->op[i]) ? uses_of(w, &w->op[i], &use) : 0;
-
-    if (u->state_at == NULL || w->state.count == 0 || uses == 0) return;
-    pdl__state_prefetch(w->builder, &w->state);
-    for (int k = 0; k < uses; k++) w->left[use[k]]--;
-    while (w->complete < u->state_weights && w->left[w->complete] == 0) w->complete++;
-    while (w->state.updated < w->state.count && !w->builder->status &&
-           w->builder->program->piece_at[w->state.updated + 1] <= u->state_at[w->complete])
-        update_piece(w);
+    while (w->state.updated < w->state.count && w->summed[piece[w->state.updated].bucket] && !w->builder->status)
+        pdl__state_update(w->builder, &w->state, w->gradients_at[piece[w->state.updated].bucket]);
 }
 
 /* What is left of an update when the layers are done. */
-static void append_update(walk_t *w)
+static void append_update(pdl__update_walk_t *w)
 {
     const pdl_program_update_t *u = w->update;
     bool                        gathers = false;
@@ -408,8 +233,9 @@ static void append_update(walk_t *w)
     for (int t = 0; t < u->ties; t++) append_collective(w, PDL_ROLE_TIED, t, u->tie_group, PDL_ALLREDUCE, -1);
     append(w, PDL_OP_RESULT, -1, false);
     if (u->state_arrays == 0) append(w, PDL_OP_UPDATE, -1, false);
-    while (w->state.updated < w->state.count && !w->builder->status) update_piece(w);
-    for (int b = 0; b < u->bucket_count && !has_local_buckets(u) && u->sharding < PDL_SHARDING_ZERO3; b++)
+    for (int b = 0; b < u->bucket_count; b++) w->summed[b] = true;
+    update_pieces(w);
+    for (int b = 0; b < u->bucket_count && u->sharding < PDL_SHARDING_ZERO3; b++)
         if (u->bucket[b].sharded != 0) {
             gather_weights(w, b, -1);
             gathers = true;
@@ -417,7 +243,7 @@ static void append_update(walk_t *w)
     if (gathers || u->packs || u->state_arrays > 0) append(w, PDL_OP_CONVERT, -1, false);
 }
 
-static pdl_status_t begin_stays(const walk_t *w, stays_t *stays)
+static pdl_status_t begin_stays(const pdl__update_walk_t *w, pdl__stays_t *stays)
 {
     stays->latest = malloc(((size_t)w->update->bucket_count + 1) * sizeof(*stays->latest));
     if (stays->latest == NULL) return pdl__program_no_memory();
@@ -425,29 +251,31 @@ static pdl_status_t begin_stays(const walk_t *w, stays_t *stays)
     return PDL_OK;
 }
 
-static pdl_status_t begin_walk(walk_t *w)
+static pdl_status_t begin_walk(pdl__update_walk_t *w)
 {
     size_t       weights = (size_t)w->update->weight_count, buckets = (size_t)w->update->bucket_count;
     pdl_status_t status = begin_stays(w, &w->gradients);
 
     if (!status) status = begin_stays(w, &w->weights);
-    w->bucket_of = calloc(4 * weights + buckets + 1, sizeof(int));
-    w->kept = calloc(buckets + weights + 1, sizeof(bool));
+    w->bucket_of = calloc(3 * weights + 2 * buckets + 1, sizeof(int));
+    w->kept = calloc(2 * buckets + weights + 1, sizeof(bool));
     if (status || w->bucket_of == NULL || w->kept == NULL) return pdl__program_no_memory();
     w->users = w->bucket_of + weights;
     w->made = w->users + weights;
-    w->left = w->made + weights;
-    w->last = w->left + weights;
-    w->written = w->kept + buckets;
+    w->last = w->made + weights;
+    w->gradients_at = w->last + buckets;
+    w->summed = w->kept + buckets;
+    w->written = w->summed + buckets;
+    w->in_flight = -1;
     for (size_t i = 0; i < weights; i++) w->bucket_of[i] = -1;
     for (int b = 0; b < w->update->bucket_count; b++) {
-        w->last[b] = -1;
+        w->last[b] = w->gradients_at[b] = -1;
         for (int i = w->update->bucket[b].first; i < w->update->bucket[b].last; i++) w->bucket_of[i] = b;
     }
     return PDL_OK;
 }
 
-static void end_walk(walk_t *w)
+static void end_walk(pdl__update_walk_t *w)
 {
     free(w->gradients.stay);
     free(w->gradients.latest);
@@ -459,19 +287,43 @@ static void end_walk(walk_t *w)
     free(w->op);
 }
 
-/* The operations of the layers once more, with what belongs between them. */
-static void rewrite(walk_t *w)
+/* Pieces of state are updated in the order in which the gradients of their buckets are complete. */
+static void begin_state(pdl__update_walk_t *w)
 {
+    int *order = malloc(((size_t)w->update->bucket_count + 1) * sizeof(*order));
+
+    if (order == NULL) {
+        w->builder->status = pdl__program_no_memory();
+        return;
+    }
+    for (int b = 0; b < w->update->bucket_count; b++) {
+        int k = b;
+        if (w->last[b] < 0) w->last[b] = w->op_count; /* nobody has gradients for it */
+        for (; k > 0 && w->last[order[k - 1]] > w->last[b]; k--) order[k] = order[k - 1];
+        order[k] = b;
+    }
+    pdl__state_begin(w->builder, order, &w->state);
+    free(order);
+}
+
+/* The operations of the layers once more, with what belongs between them. */
+static void rewrite(pdl__update_walk_t *w)
+{
+    const int *use;
+
     for (int b = 0; b < w->update->bucket_count; b++) w->gradients.latest[b] = w->weights.latest[b] = -1;
-    if (w->builder->options->training) pdl__state_begin(w->builder, &w->state);
-    for (int i = 0; i < w->update->weight_count; i++) w->left[i] = w->users[i];
+    if (w->builder->options->training) begin_state(w);
     for (int i = 0; i < w->op_count && !w->builder->status; i++) {
         bring_weights(w, i);
         keep_parts(w, i);
         open_buckets(w, i);
         copy_op(w, i);
         send_buckets(w, i);
-        update_pieces(w, i);
+        if (!w->update->early || !pdl__update_makes_gradients(&w->op[i]) ||
+            pdl__update_uses(w, &w->op[i], &use) == 0)
+            continue;
+        pdl__state_prefetch(w->builder, &w->state);
+        update_pieces(w);
     }
     if (w->builder->options->training)
         append_update(w);
@@ -492,16 +344,19 @@ static pdl_status_t copy_buckets(pdl_program_t *program, const pdl_program_updat
 
 pdl_status_t pdl__program_update(pdl__builder_t *b)
 {
-    pdl_program_t *program = b->program;
-    walk_t w = {.builder = b, .update = b->options->update, .op = program->op, .op_count = program->op_count};
+    pdl_program_t     *program = b->program;
+    pdl__update_walk_t w = {.builder = b,
+                            .update = b->options->update,
+                            .op = program->op,
+                            .op_count = program->op_count};
 
     if (w.update == NULL) return PDL_OK;
     program->op = NULL;
     program->op_count = b->op_capacity = 0;
     b->status = begin_walk(&w);
     if (!b->status) b->status = copy_buckets(program, w.update);
-    if (!b->status) b->status = find_gradients(&w);
-    if (!b->status) b->status = find_weights(&w);
+    if (!b->status) b->status = pdl__update_find_gradients(&w);
+    if (!b->status) b->status = pdl__update_find_weights(&w);
     if (!b->status) {
         w.sent = malloc(((size_t)w.gradients.count + 1) * sizeof(*w.sent));
         if (w.sent == NULL) b->status = pdl__program_no_memory();

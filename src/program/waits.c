@@ -123,7 +123,9 @@ static bool follows(const pdl_program_op_t *op, const pdl_program_op_t *before)
                                          : op->role == PDL_ROLE_PARTS && before->role == PDL_ROLE_GRADIENTS &&
                                                op->bucket == before->bucket;
     case PDL_OP_RESULT: return true;
-    case PDL_OP_UPDATE: return op->piece < 0; /* pieces need their state alone */
+    case PDL_OP_UPDATE: /* a piece needs its state and the gradients of its bucket */
+        return op->piece < 0 || (before->kind == PDL_OP_COLLECTIVE && before->role == PDL_ROLE_GRADIENTS &&
+                                 op->bucket == before->bucket);
     case PDL_OP_CONVERT: return op->node < 0;
     default: return false;
     }

@@ -105,6 +105,13 @@ expect 0 "${plan[@]}" --model deep.yaml --system 128GiB.yaml --batch 2 --max-mem
 grep -q 'sequence_parallel: false, optimizer: host}' chosen.yaml || fail "state stays on the device"
 expect 0 "${plan[@]}" --model deep.yaml --system 128GiB.yaml --batch 2 --max-memory 3MB
 grep -q 'optimizer: host, weights: host}' chosen.yaml || fail "weights stay on the device"
+# So they do with several devices, in parts: each host has those of its rank.
+sed 's/fanout: 1,/fanout: 2,/' 128GiB.yaml >two.yaml
+expect 0 plan -n 2 --strategy data --optimizer adam -o chosen.yaml --model deep.yaml --system two.yaml --batch 4 --max-memory 2.7MB
+grep -q 'sharding: zero3, .*optimizer: host, weights: host}' chosen.yaml || fail "weights of two devices stay there"
+sed 's/sharding: zero3/sharding: zero1/' chosen.yaml >halves.yaml
+expect 2 train halves.yaml --device dry --data synthetic --samples 40
+has err "weights on the host are divided as their optimizer's state is, and with zero1 they are whole: use memory.sharding: zero3 or none"
 expect 0 "${plan[@]}" --model long.yaml --system 800MB.yaml --batch 1 --max-memory 1.5GiB
 grep -q 'optimizer: disk}' chosen.yaml || fail "state is not on disk"
 expect 2 "${plan[@]}" --model deep.yaml --system 1.5MB.yaml --batch 2 --max-memory 5MB

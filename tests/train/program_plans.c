@@ -1,7 +1,7 @@
 /*
  * Under mpirun: random plans. A small network, a random mesh over the ranks, a random legal mode for every layer and
  * axis, and random sharding over the data axes; losses of a few updates and the weights after them equal those of the
- * same network on one rank, and to the bit those of the plan with nothing overlapped.
+ * same network on one rank, and to the bit those of the plan with nothing overlapped, and with everything on the device.
  *
  *     program_plans FIRST COUNT [guard | emulated | real]      plans FIRST .. FIRST + COUNT - 1
  *
@@ -129,8 +129,10 @@ static void describe(const pdl_plan_t *plan, char *text, size_t size)
 {
     char   mesh[128];
     size_t used =
-        (size_t)snprintf(text, size, "%s on %s, sharding %s:", pdl_model_name(plan->model),
-                         pdl_mesh_format(&plan->mesh, mesh, sizeof(mesh)), pdl_sharding_names[plan->sharding]);
+        (size_t)snprintf(text, size,
+                         "%s on %s, sharding %s, state on %s, weights on %s:", pdl_model_name(plan->model),
+                         pdl_mesh_format(&plan->mesh, mesh, sizeof(mesh)), pdl_sharding_names[plan->sharding],
+                         pdl_tier_names[plan->optimizer_tier], pdl_tier_names[plan->weights_tier]);
 
     for (int i = 1; i < pdl_model_layer_count(plan->model) && used + 64 < size; i++) {
         used += (size_t)snprintf(text + used, size - used, " %s", pdl_model_layer(plan->model, i)->name);
@@ -138,6 +140,18 @@ static void describe(const pdl_plan_t *plan, char *text, size_t size)
             used += (size_t)snprintf(text + used, size - used, "%c%s", a ? ',' : '=',
                                      pdl_mode_names[plan->modes[i].on[a]]);
     }
+}
+
+/* With state and weights on the device. */
+static pdl_status_t run_in_core(pdl_plan_t *plan, const pdl_batch_t *whole, outcome_t *outcome)
+{
+    pdl_tier_t optimizer = plan->optimizer_tier, weights = plan->weights_tier;
+
+    plan->optimizer_tier = plan->weights_tier = PDL_TIER_DEVICE;
+    pdl_status_t status = run_plan(plan, world, gpu ? BY_HOST : OVERLAPPED, whole, outcome);
+    plan->optimizer_tier = optimizer;
+    plan->weights_tier = weights;
+    return status;
 }
 
 /* 1: agrees; 0: the plan is refused, which is not counted; -1: differs. */
@@ -165,7 +179,7 @@ static int try_plan(int seed)
     plan->sync_batch_norm = true;
     serial->sync_batch_norm = true;
     describe(plan, text, sizeof(text));
-    outcome_t    expected, got, one_by_one = {0}, shared = {0};
+    outcome_t    expected, got, one_by_one = {0}, shared = {0}, in_core = {0};
     pdl_status_t status = pdl_plan_check(plan);
     if (status) {
         verdict = 0;
@@ -176,7 +190,8 @@ static int try_plan(int seed)
                                   : guard ? BY_HOST
                                           : ONE_BY_ONE,
                                   &data, &one_by_one)) ||
-               (guard && (status = run_plan(plan, world, BY_IPC, &data, &shared)))) {
+               (guard && (status = run_plan(plan, world, BY_IPC, &data, &shared))) ||
+               (plan->optimizer_tier != PDL_TIER_DEVICE && (status = run_in_core(plan, &data, &in_core)))) {
         verdict = status == PDL_ERR_LIMIT || status == PDL_ERR_UNSUPPORTED ? 0 : -1;
         if (pdl_ranks_rank(world) == 0)
             printf("%s %d: %s\n  %s\n", verdict ? "FAIL" : "refused", seed, pdl_error_message(), text);
@@ -188,6 +203,7 @@ static int try_plan(int seed)
         /* Tensors in flight while something else is computed have the same bits. */
         if (memcmp(&got, &one_by_one, sizeof(got)) != 0) worst = INFINITY;
         if (guard && memcmp(&got, &shared, sizeof(got)) != 0) worst = INFINITY;
+        if (plan->optimizer_tier != PDL_TIER_DEVICE && memcmp(&got, &in_core, sizeof(got)) != 0) worst = INFINITY;
         verdict = worst < 1e-4 ? 1 : -1;
         if (verdict < 0 && pdl_ranks_rank(world) == 0)
             printf("FAIL %d: off by %.1e, losses %g %g %g, on one rank %g %g %g\n  %s\n", seed, worst, got.loss[0],

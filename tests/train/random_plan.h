@@ -169,6 +169,9 @@ static pdl_status_t draw_policies(pdl_plan_t *plan, bool micro_batches)
     if (micro_batches && plan->batch % (2 * pdl_mesh_extent(&plan->mesh, PDL_AXIS_DATA)) == 0)
         plan->micro_batches = between(1, 2);
     plan->optimizer_tier = (pdl_tier_t)between(PDL_TIER_DEVICE, PDL_TIER_HOST);
+    if (plan->optimizer_tier == PDL_TIER_HOST &&
+        (plan->sharding == PDL_SHARDING_NONE || plan->sharding == PDL_SHARDING_ZERO3))
+        plan->weights_tier = (pdl_tier_t)between(PDL_TIER_DEVICE, PDL_TIER_HOST);
     return between(0, 1) ? draw_blocks(plan) : PDL_OK;
 }
 

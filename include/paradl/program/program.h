@@ -199,7 +199,16 @@ typedef struct pdl_program_bucket {
     unsigned axes;        /* over which they are summed */
     unsigned sharded;     /* of these, axes over which state is divided; 0: every rank has all of it */
     size_t   bytes;       /* of the whole bucket */
+    size_t   part_bytes;  /* of these, what this rank updates */
+    /* Elements of the arrays of state that are its own here. */
+    int64_t state_low, state_high;
 } pdl_program_bucket_t;
+
+/* Of optimizer state that is not on the device: the elements [low, high) of every array, all of one bucket. */
+typedef struct pdl_program_piece {
+    int64_t low, high;
+    int     bucket;
+} pdl_program_piece_t;
 
 typedef struct pdl_program {
     const pdl_model_t    *model; /* borrowed, for names; or NULL */
@@ -219,10 +228,9 @@ typedef struct pdl_program {
     size_t                host_bytes;     /* highest mark of the arena on the host */
     pdl_program_bucket_t *bucket;
     int                   bucket_count;
-    /* Optimizer state that is not on the device: piece k has the elements [piece_at[k], piece_at[k + 1]) of every array. */
-    int64_t *piece_at;
-    int      piece_count;
-    int64_t  piece_most; /* elements */
+    pdl_program_piece_t  *piece; /* in the order in which they are updated */
+    int                   piece_count;
+    int64_t               piece_most; /* elements */
 } pdl_program_t;
 
 /* Forward or backward of one micro-batch through the nodes of one chunk. */
@@ -241,19 +249,14 @@ typedef struct pdl_program_update {
     int                         ties;      /* weights that several stages hold */
     unsigned                    tie_group; /* axes of the stages */
     pdl_sharding_t              sharding;
-    bool                        packs; /* kernels have copies of weights, made again after an update */
-    /* With either of these buckets are of this rank alone, and a piece of state is of one. */
-    bool weights_pass;   /* they are on the host: buckets of them come before they are used */
-    bool gradients_pass; /* buckets of them are gone when their weights are updated */
-    /* Optimizer state that is not on the device: so many arrays of so many elements, which pass through it, those of weights among them
-       where these are on the host. */
-    int     state_arrays; /* 0: it is */
-    int64_t state_elements;
-    size_t  state_item; /* bytes of an element */
-    /* [state_weights + 1]: where that of every trained weight begins, and the end; NULL: an update needs more than the gradients of
-       the weights in it. */
-    const int64_t *state_at;
-    int            state_weights;
+    bool                        packs;        /* kernels have copies of weights, made again after an update */
+    bool                        weights_pass; /* they are on the host: buckets of them come before they are used */
+    bool                        gradients_pass; /* buckets of them are gone when their weights are updated */
+    /* Optimizer state that is not on the device: so many arrays pass through it, that of weights among them where these are on the
+       host. Then all trained weights are in buckets. */
+    int    state_arrays; /* 0: it is */
+    size_t state_item;   /* bytes of an element */
+    bool   early;        /* an update needs nothing but the gradients of its bucket: it is made during backward */
 } pdl_program_update_t;
 
 typedef struct pdl_program_options {

@@ -220,8 +220,8 @@ static pdl_status_t climb(const pdl__searcher_t *s, pdl_candidate_t *c, pdl_reco
     ladder_t        ladder = ladder_of(s, c->plan, recompute);
     pdl_candidate_t best = {.plan = NULL};
     int             rung = ladder.count - 1;
-    bool            one =
-        c->plan->optimizer_tier != PDL_TIER_DEVICE && ladder.parts[0] == 1 && pdl_mesh_size(&c->plan->mesh) == 1;
+    bool            one = c->plan->optimizer_tier != PDL_TIER_DEVICE && ladder.parts[0] == 1 &&
+               pdl_mesh_extent(&c->plan->mesh, PDL_AXIS_PIPELINE) == 1;
     pdl_status_t status = weigh_rung(s, c, &ladder, one ? 0 : rung, least, found);
 
     if (!status && one && *found) rung = 0;
@@ -383,7 +383,9 @@ typedef struct tiers {
 static bool may_try(const pdl__searcher_t *s, const pdl_plan_t *plan, const tiers_t *tiers)
 {
     if (tiers->optimizer == PDL_TIER_DISK && host_capacity(s) <= 0) return false;
-    if (tiers->weights == PDL_TIER_HOST) return pdl_mesh_size(&plan->mesh) == 1;
+    if (tiers->weights == PDL_TIER_HOST)
+        return plan->sharding == PDL_SHARDING_NONE ||
+               (plan->sharding == PDL_SHARDING_ZERO3 && tiers->optimizer != PDL_TIER_DISK);
     return plan->optimizer != PDL_OPTIMIZER_SGD &&
            (tiers->optimizer != PDL_TIER_DISK || plan->sharding == PDL_SHARDING_NONE);
 }
@@ -399,8 +401,7 @@ static bool exceeds_all(const pdl__searcher_t *s, const pdl_plan_t *plan, pdl_ca
 
     pdl_model_totals(plan->model, &totals);
     bytes = (double)totals.weights * pdl_precision_bytes(plan->precision) / (double)ranks;
-    if (s->request->max_memory > 0 || bytes <= capacity_of(s) ||
-        (ranks == 1 && (host_capacity(s) <= 0 || bytes <= host_capacity(s))))
+    if (s->request->max_memory > 0 || bytes <= capacity_of(s) || host_capacity(s) <= 0 || bytes <= host_capacity(s))
         return false;
     snprintf(reason, sizeof(reason), "weights alone take %s per device, of %s, and of the host's %s",
              pdl_format_bytes(bytes, need), pdl_format_bytes(capacity_of(s), have),

@@ -216,7 +216,7 @@ pdl_status_t pdl__graph_count_bytes(const pdl__graph_spec_t *spec, const pdl__gr
             op->bytes =
                 sum_bytes(training ? replica_ranks(&c) : (int)pdl_mesh_size(&spec->plan->mesh), PDL_RESULT_SUMS);
         else if (op->kind == PDL_OP_UPDATE)
-            op->bytes = norm_bytes(&c);
+            op->bytes = op->piece <= 0 ? norm_bytes(&c) : 0; /* norms are found once */
         else if (op->kind == PDL_OP_FORWARD || (op->kind == PDL_OP_RECOMPUTE && !op->from_saved) ||
                  op->kind == PDL_OP_BACKWARD || op->kind == PDL_OP_DGRAD)
             count_layer(&c, op);

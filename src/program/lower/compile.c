@@ -40,7 +40,6 @@ pdl_status_t pdl__graph_program(const pdl__graph_spec_t *spec, const pdl__graph_
     const pdl__rank_weights_t *w = graph->weights;
     pdl_program_pass_t        *order = NULL;
     int                       *first_use = NULL;
-    int64_t                   *state_at = NULL;
     pdl_status_t               status = list_uses(graph, &first_use);
     pdl_program_update_t       update = {.first_use = first_use,
                                          .use = first_use + graph->unit_count + 1,
@@ -53,6 +52,7 @@ pdl_status_t pdl__graph_program(const pdl__graph_spec_t *spec, const pdl__graph_
                                          .packs = w->packs,
                                          .weights_pass = w->weights_pass,
                                          .gradients_pass = training && w->gradients_pass,
+                                         .early = w->early,
                                          .state_item = pdl_dtype_bytes(spec->backend->weight_type)};
     pdl_program_options_t      options = {.micro_batches = micro_batches,
                                           .training = training,
@@ -61,15 +61,7 @@ pdl_status_t pdl__graph_program(const pdl__graph_spec_t *spec, const pdl__graph_
                                           .model = spec->plan->model,
                                           .update = &update};
 
-    if (training && spec->plan->optimizer_tier != PDL_TIER_DEVICE) {
-        update.state_arrays = spec->state_arrays + w->weights_pass;
-        update.state_elements = pdl__rank_weights_state(spec->layouts, w);
-        update.state_weights = w->trainable;
-        if (!status && (w->bucket_count == 0 || pdl__rank_weights_local(w)) && w->tie_count == 0 && !spec->clips &&
-            spec->overlap)
-            status = pdl__rank_weights_state_at(w, &state_at);
-        update.state_at = state_at;
-    }
+    if (training && w->state_passes) update.state_arrays = spec->state_arrays + w->weights_pass;
     if (!status && spec->layouts->stages->count > 1) {
         status = pdl__pipe_order(spec->layouts->stages, training, &order, &options.order_count);
         options.order = order;
@@ -77,7 +69,6 @@ pdl_status_t pdl__graph_program(const pdl__graph_spec_t *spec, const pdl__graph_
     if (!status) status = pdl_program_create(graph->node, graph->unit_count, &options, program);
     free(order);
     free(first_use);
-    free(state_at);
     if (status) return status;
     status = pdl__graph_count_bytes(spec, graph, training, *program);
     if (!status) return PDL_OK;

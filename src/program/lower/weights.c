@@ -29,7 +29,7 @@ static pdl_status_t place_weight(const pdl__graph_spec_t *spec, pdl_sharding_t s
         out->elements *= out->dims[d];
         out->whole &= out->dims[d] == weight->dims[d];
     }
-    out->axes = l->partition->local[layer].gradient_axes;
+    out->axes = pdl_mesh_size(&l->plan->mesh) > 1 ? l->partition->local[layer].gradient_axes : 0;
     if (spec->separate) out->axes &= ~pdl__data_axes(&l->plan->mesh);
     /* What several stages hold is cut alike on all of them. */
     if (sharding != PDL_SHARDING_NONE && out->k == 0 && pdl__pipe_holders(l->stages, out->owner) > 1)
@@ -114,20 +114,15 @@ static pdl_status_t list_weights(const pdl__graph_spec_t *spec, pdl__graph_t *gr
     return status;
 }
 
-bool pdl__rank_weights_local(const pdl__rank_weights_t *w)
+/* Whole buckets of weights with these axes come and go. Those of one rank are cut only where they pass, or their state does. */
+static bool come_and_go(const pdl__rank_weights_t *w, unsigned axes)
 {
-    return w->weights_pass || w->gradients_pass;
-}
-
-/* Whole buckets come and go. */
-static bool come_and_go(const pdl__rank_weights_t *w)
-{
-    return w->sharding >= PDL_SHARDING_ZERO2 || pdl__rank_weights_local(w);
+    return w->sharding >= PDL_SHARDING_ZERO2 || axes == 0;
 }
 
 /* Elements of a bucket. Where whole buckets come and go on a rank that keeps parts only, a few of them must be little
    beside the parts: of what a rank has in the mean, since all must come to the same figure. */
-static int64_t wanted_elements(const pdl__graph_spec_t *spec, const pdl__rank_weights_t *w)
+static int64_t wanted_elements(const pdl__graph_spec_t *spec, const pdl__rank_weights_t *w, unsigned axes)
 {
     const pdl__layouts_t *l = spec->layouts;
     int64_t               wanted = (int64_t)(spec->bucket_bytes / sizeof(float)), share = 0;
@@ -136,7 +131,7 @@ static int64_t wanted_elements(const pdl__graph_spec_t *spec, const pdl__rank_we
     share /=
         SHARDED_BUCKETS * pdl__layouts_members(l, l->stage_axes) / pdl_mesh_extent(&l->plan->mesh, PDL_AXIS_DATA);
     if (share < LEAST_ELEMENTS) share = LEAST_ELEMENTS;
-    return come_and_go(w) && share < wanted ? share : wanted;
+    return come_and_go(w, axes) && share < wanted ? share : wanted;
 }
 
 static int64_t in_lines(int64_t elements)
@@ -148,14 +143,14 @@ static int64_t in_lines(int64_t elements)
    and go. */
 static bool may_end(const pdl__rank_weights_t *w, int last, int i)
 {
-    return !come_and_go(w) || i + 1 == last || w->weight[i + 1].unit != w->weight[i].unit;
+    return !come_and_go(w, w->weight[i].axes) || i + 1 == last || w->weight[i + 1].unit != w->weight[i].unit;
 }
 
 /* Buckets of the set [first, last) end with a weight, as soon as they are large enough. */
 static void cut_set(const pdl__graph_spec_t *spec, pdl__rank_weights_t *w, int first, int last, int set)
 {
-    int64_t  wanted = wanted_elements(spec, w), elements = 0;
     unsigned axes = w->weight[first].axes, data = pdl__data_axes(&spec->plan->mesh);
+    int64_t  wanted = wanted_elements(spec, w, axes), elements = 0;
     int      begin = w->bucket_count;
 
     for (int i = first; i < last; i++) {
@@ -168,11 +163,28 @@ static void cut_set(const pdl__graph_spec_t *spec, pdl__rank_weights_t *w, int f
                                              .sharded = w->sharding != PDL_SHARDING_NONE ? axes & data : 0};
         w->weight[i].bucket = w->bucket_count;
         bucket->last = i + 1;
-        elements += pdl__rank_weights_local(w) ? in_lines(w->weight[i].storage) : w->weight[i].storage;
+        elements += axes == 0 ? in_lines(w->weight[i].storage) : w->weight[i].storage;
         if ((elements < wanted || !may_end(w, last, i)) && i + 1 < last) continue;
         bucket->bytes = (size_t)elements * sizeof(float);
         w->bucket_count++;
         elements = 0;
+    }
+}
+
+/* What this rank has of the optimizer's state: of every bucket, in their order. */
+static void place_state(const pdl__layouts_t *l, pdl__rank_weights_t *w)
+{
+    int64_t at = 0;
+
+    for (int b = 0; b < w->bucket_count; b++) {
+        pdl_program_bucket_t *bucket = &w->bucket[b];
+        int64_t               low = 0, high = (int64_t)(bucket->bytes / sizeof(float));
+        if (bucket->sharded != 0)
+            pdl__bucket_part(high, pdl__layouts_members(l, bucket->sharded), pdl__layouts_place(l, bucket->sharded),
+                             &low, &high);
+        bucket->part_bytes = (size_t)(high - low) * sizeof(float);
+        bucket->state_low = at;
+        bucket->state_high = at += in_lines(high - low);
     }
 }
 
@@ -182,11 +194,12 @@ static pdl_status_t cut_buckets(const pdl__graph_spec_t *spec, pdl__rank_weights
 
     w->bucket = calloc((size_t)w->trainable + 1, sizeof(*w->bucket));
     if (w->bucket == NULL) return no_memory();
-    if ((pdl_mesh_size(&spec->plan->mesh) == 1 && !pdl__rank_weights_local(w)) || !spec->training) return PDL_OK;
+    if (!spec->training) return PDL_OK;
     for (int i = 0, first = 0; i < w->trainable; first = i) {
         while (i < w->trainable && same_buckets(&w->weight[i], &w->weight[first])) i++;
-        if (w->weight[first].axes != 0 || pdl__rank_weights_local(w)) cut_set(spec, w, first, i, sets++);
+        if (w->weight[first].axes != 0 || w->state_passes) cut_set(spec, w, first, i, sets++);
     }
+    place_state(spec->layouts, w);
     return PDL_OK;
 }
 
@@ -227,27 +240,24 @@ void pdl__bucket_part(int64_t elements, int ranks, int rank, int64_t *low, int64
     *high = *high * PDL__PART_UNIT < elements ? *high * PDL__PART_UNIT : elements;
 }
 
-int64_t pdl__rank_weights_state(const pdl__layouts_t *l, const pdl__rank_weights_t *w)
+/* Sums of parts over axes that are no data axes come last. */
+static bool sums_parts(const pdl__graph_spec_t *spec, const pdl__rank_weights_t *w)
 {
-    int64_t all = 0;
+    unsigned data = pdl__data_axes(&spec->plan->mesh);
+    bool     sums = false;
 
-    for (int i = 0; i < w->trainable; i++)
-        if (w->weight[i].bucket < 0 || w->bucket[w->weight[i].bucket].sharded == 0)
-            all += in_lines(w->weight[i].storage);
-    for (int b = 0; b < w->bucket_count; b++) {
-        int64_t ranks = pdl__layouts_members(l, w->bucket[b].sharded);
-        int64_t lines = in_lines((int64_t)(w->bucket[b].bytes / sizeof(float))) / PDL__PART_UNIT;
-        if (w->bucket[b].sharded != 0) all += (lines + ranks - 1) / ranks * PDL__PART_UNIT;
-    }
-    return all;
+    for (int i = 0; i < w->trainable && w->sharding != PDL_SHARDING_NONE; i++)
+        sums |= (w->weight[i].axes & data) != 0 && (w->weight[i].axes & ~data) != 0;
+    return sums;
 }
 
-pdl_status_t pdl__rank_weights_state_at(const pdl__rank_weights_t *w, int64_t **at)
+/* Where the update of a bucket needs nothing but its own gradients, it is made during backward: a norm needs those of all, tied ones
+   those of other stages. Then gradients need no memory of their own, unless those of several micro-batches are added up. */
+static void choose_passing(const pdl__graph_spec_t *spec, pdl__rank_weights_t *w)
 {
-    *at = calloc((size_t)w->trainable + 1, sizeof(**at));
-    if (*at == NULL) return no_memory();
-    for (int i = 0; i < w->trainable; i++) (*at)[i + 1] = (*at)[i] + in_lines(w->weight[i].storage);
-    return PDL_OK;
+    w->early = w->state_passes && spec->overlap && !spec->clips && !spec->tensor_norms &&
+               spec->layouts->stages->count == 1 && !sums_parts(spec, w);
+    w->gradients_pass = w->early && spec->plan->micro_batches == 1 && spec->backend->weight_type == PDL_DTYPE_F32;
 }
 
 pdl_status_t pdl__rank_weights_create(const pdl__graph_spec_t *spec, pdl__graph_t *graph)
@@ -258,12 +268,10 @@ pdl_status_t pdl__rank_weights_create(const pdl__graph_spec_t *spec, pdl__graph_
     graph->weights = w;
     if (spec->training && pdl__data_axes(&spec->plan->mesh) != 0) w->sharding = spec->plan->sharding;
     w->weights_pass = spec->training && spec->plan->weights_tier != PDL_TIER_DEVICE;
-    /* Each is updated during backward. A norm needs all of them at once; those of several micro-batches are added up. */
-    w->gradients_pass = spec->training && spec->plan->optimizer_tier != PDL_TIER_DEVICE && spec->overlap &&
-                        pdl_mesh_size(&spec->plan->mesh) == 1 && !spec->clips && !spec->tensor_norms &&
-                        spec->plan->micro_batches == 1 && (spec->state_arrays > 0 || w->weights_pass) &&
-                        spec->backend->weight_type == PDL_DTYPE_F32;
+    w->state_passes = spec->training && spec->plan->optimizer_tier != PDL_TIER_DEVICE &&
+                      (spec->state_arrays > 0 || w->weights_pass);
     pdl_status_t status = list_weights(spec, graph, w);
+    if (!status) choose_passing(spec, w);
     if (!status) status = cut_buckets(spec, w);
     return status ? status : find_ties(spec, w);
 }

@@ -31,27 +31,21 @@ typedef struct pdl__rank_weight {
 typedef struct pdl__rank_weights {
     pdl__rank_weight_t   *weight;
     int                   count, trainable;
-    pdl_program_bucket_t *bucket; /* none where nobody shares anything */
+    pdl_program_bucket_t *bucket; /* of those that ranks share; of all where state passes through the device */
     int                   bucket_count;
     pdl_sharding_t        sharding; /* none where there is nobody to share with */
     int                  *tie;      /* of these, weights that other stages hold too */
     int                   tie_count;
     bool                  packs;          /* kernels have copies of weights, made again after an update */
     bool                  weights_pass;   /* they are on the host, and come in these buckets */
-    bool                  gradients_pass; /* they are gone with the update of a bucket */
+    bool                  state_passes;   /* it is on the host or on disk, and buckets are updated one by one: */
+    bool                  early;          /* during backward, */
+    bool                  gradients_pass; /* and then their gradients are gone */
 } pdl__rank_weights_t;
 
 /* Of the units of a graph, whose `weight` are filled in. */
 pdl_status_t pdl__rank_weights_create(const struct pdl__graph_spec *spec, struct pdl__graph *graph);
 void         pdl__rank_weights_destroy(pdl__rank_weights_t *weights); /* NULL is allowed */
-
-/* Whether buckets are of this rank alone, and nobody exchanges them. */
-bool pdl__rank_weights_local(const pdl__rank_weights_t *weights);
-
-/* Elements of one array of the optimizer's state at the most, with what is lost between weights. */
-int64_t pdl__rank_weights_state(const struct pdl__layouts *layouts, const pdl__rank_weights_t *weights);
-/* Where that of every trained weight begins, and the end, of weights that nobody exchanges; to be freed. */
-pdl_status_t pdl__rank_weights_state_at(const pdl__rank_weights_t *weights, int64_t **at);
 
 /* The part [low, high) of a bucket of so many elements that a rank keeps where state is sharded: whole cache lines. */
 #define PDL__PART_UNIT 16 /* elements */

@@ -78,7 +78,7 @@ static pdl_status_t connect_group(pdl_session_t *s, pdl__buckets_t *group)
     if (!status) status = pdl__groups_get(s->groups, group->axes, &spec.ranks);
     pdl__name_exchange(s, group->axes, &spec);
     if (!status) status = pdl_exchange_create(&spec, &group->exchange);
-    for (int b = 0; b < group->count && !status && !s->dry; b++)
+    for (int b = 0; b < group->count && !status && s->weights.array[PDL_ARRAY_GRADIENT] != NULL; b++)
         status = pdl_exchange_place(group->exchange, b, pdl__bucket_at(s, PDL_ARRAY_GRADIENT, &group->bucket[b]));
     free(bound);
     return status;
@@ -88,8 +88,9 @@ pdl_status_t pdl__buckets_connect(pdl_session_t *s)
 {
     pdl_status_t status = PDL_OK;
 
-    for (int g = 0; g < s->exchange.bucket_groups && !status && !s->weights.local_buckets; g++) {
+    for (int g = 0; g < s->exchange.bucket_groups && !status; g++) {
         pdl__buckets_t *group = &s->exchange.buckets[g];
+        if (group->axes == 0) continue; /* of this rank alone */
         status = group->shard_ranks ? pdl__shard_connect(s, group) : connect_group(s, group);
     }
     return status;

@@ -67,7 +67,8 @@ static size_t part_bytes(const pdl__bucket_t *bucket)
     return (size_t)(bucket->part_high - bucket->part_low) * sizeof(float);
 }
 
-/* Whole buckets in the arena lie elsewhere every time; to one of weights this rank gives its part. */
+/* Whole buckets in the arena lie elsewhere every time; to one of weights this rank gives its part, which is there where it comes from
+   the host. */
 static pdl_status_t issue_collective(pdl_session_t *s, const pdl_program_op_t *op,
                                      const pdl__execution_t *execution)
 {
@@ -76,7 +77,7 @@ static pdl_status_t issue_collective(pdl_session_t *s, const pdl_program_op_t *o
     float          *place = pdl__buffer_at(s, execution, op->output);
     pdl_status_t    status = PDL_OK;
 
-    if (place != NULL && op->role == PDL_ROLE_WEIGHTS) {
+    if (place != NULL && op->role == PDL_ROLE_WEIGHTS && !s->weights.passes) {
         const pdl__bucket_t *bucket = bucket_of(s, execution->program, op->bucket);
         status = s->executor.device->ops->copy(s->executor.device, s->executor.stream[op->stream],
                                                place + bucket->part_low - bucket->low,
@@ -127,12 +128,17 @@ static pdl_status_t issue_copy(pdl_session_t *s, const pdl_program_op_t *op, con
 {
     pdl_tensor_device_t *device = s->executor.device;
     const void          *from = pdl__buffer_at(s, execution, op->input[0]);
+    char                *to = pdl__buffer_at(s, execution, op->output);
     pdl_status_t         status;
 
-    if (op->bucket >= 0) from = pdl__bucket_at(s, PDL_ARRAY_WEIGHT, bucket_of(s, execution->program, op->bucket));
-    status = op->piece >= 0 ? pdl__state_copy(s, op, execution)
-                            : device->ops->copy(device, s->executor.stream[op->stream],
-                                                pdl__buffer_at(s, execution, op->output), from, (size_t)op->bytes);
+    if (op->bucket >= 0) {
+        const pdl__bucket_t *bucket = bucket_of(s, execution->program, op->bucket);
+        from = pdl__shard_part(s, PDL_ARRAY_WEIGHT, bucket);
+        to += (size_t)(bucket->part_low - bucket->low) * sizeof(float);
+    }
+    status = op->piece >= 0
+                 ? pdl__state_copy(s, op, execution)
+                 : device->ops->copy(device, s->executor.stream[op->stream], to, from, (size_t)op->bytes);
     return status ? status : device->ops->record(device, s->executor.stream[op->stream], copied(s, op, execution));
 }
 
@@ -192,11 +198,10 @@ pdl_status_t pdl__poll(pdl_session_t *s)
 {
     pdl_status_t status = PDL_OK;
 
-    if (s->exchange.bucket_groups == 0 || s->weights.local_buckets)
-        return pdl_transport_poll(s->executor.transport);
+    if (s->exchange.bucket_groups == 0) return pdl_transport_poll(s->executor.transport);
     double start_s = pdl__seconds();
     for (int g = 0; g < s->exchange.bucket_groups && !status; g++) {
-        status = pdl_exchange_poll(s->exchange.buckets[g].exchange);
+        if (s->exchange.buckets[g].exchange) status = pdl_exchange_poll(s->exchange.buckets[g].exchange);
         if (!status && s->exchange.buckets[g].gather) status = pdl_exchange_poll(s->exchange.buckets[g].gather);
     }
     if (!status) status = pdl_transport_poll(s->executor.transport);

@@ -143,7 +143,6 @@ typedef struct pdl__weights {
     int64_t                held;     /* trainable elements of an array of parts */
     bool                   passes;   /* weights are on the host, statistics alone are here: */
     void                  *statistics;
-    bool                   local_buckets; /* of weights or gradients that pass: nobody exchanges them */
     void                  *packed;
     size_t                 packed_bytes;
     size_t                *packed_at; /* per unit */

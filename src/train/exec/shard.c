@@ -31,6 +31,13 @@ static void cut_bucket(const pdl__bucket_t *bucket, int ranks, int rank, int64_t
     *high += bucket->low;
 }
 
+/* The place of this rank's part of a bucket in arrays of parts. */
+static void hold_bucket(pdl_session_t *s, pdl__bucket_t *bucket)
+{
+    bucket->held = s->weights.held;
+    s->weights.held += in_units(bucket->part_high - bucket->part_low) * PDL__PART_UNIT;
+}
+
 /* Parts of the buckets of one group. */
 static pdl_status_t divide_group(pdl_session_t *s, pdl__buckets_t *group)
 {
@@ -41,8 +48,7 @@ static pdl_status_t divide_group(pdl_session_t *s, pdl__buckets_t *group)
         pdl__bucket_t *bucket = &group->bucket[b];
         cut_bucket(bucket, pdl_ranks_size(group->shard_ranks), pdl_ranks_rank(group->shard_ranks),
                    &bucket->part_low, &bucket->part_high);
-        bucket->held = s->weights.held;
-        s->weights.held += in_units(bucket->part_high - bucket->part_low) * PDL__PART_UNIT;
+        hold_bucket(s, bucket);
     }
     return status;
 }
@@ -60,8 +66,10 @@ static pdl_status_t hold_parts(pdl_session_t *s)
             if (i == group->first) status = divide_group(s, group);
             continue;
         }
-        entry->held = s->weights.held;
-        s->weights.held += in_units(entry->storage) * PDL__PART_UNIT;
+        if (group && i == group->bucket[entry->bucket].first) hold_bucket(s, &group->bucket[entry->bucket]);
+        entry->held = group ? group->bucket[entry->bucket].held + entry->offset - group->bucket[entry->bucket].low
+                            : s->weights.held;
+        if (group == NULL) s->weights.held += in_units(entry->storage) * PDL__PART_UNIT;
     }
     return status;
 }
@@ -75,6 +83,7 @@ static void add_parameter(pdl_session_t *s, int i)
     int                       n = s->weights.parameter_count;
 
     int64_t copies = entry->copies;
+    bool    in_parts = pdl__shard_divides(s, PDL_ARRAY_GRADIENT) && !s->graph->weights->gradients_pass;
 
     if (group && group->shard_ranks) {
         const pdl__bucket_t *bucket = &group->bucket[entry->bucket];
@@ -87,7 +96,7 @@ static void add_parameter(pdl_session_t *s, int i)
     s->weights.parameter[n] =
         (pdl_parameter_t){.range = {.elements = high - low,
                                     .weights = pdl__shard_divides(s, PDL_ARRAY_WEIGHT) ? held : low,
-                                    .gradients = pdl__shard_divides(s, PDL_ARRAY_GRADIENT) ? held : low,
+                                    .gradients = in_parts ? held : low,
                                     .state = held,
                                     .packed = -1,
                                     .decays = entry->info.rank > 1 || s->spec.optimizer.decay_all},
@@ -134,7 +143,7 @@ static pdl_status_t place_whole(pdl_session_t *s, pdl_session_array_t array, con
 {
     pdl_status_t status = PDL_OK;
 
-    if (s->dry || pdl__shard_divides(s, array)) return PDL_OK;
+    if (s->weights.array[array] == NULL || pdl__shard_divides(s, array)) return PDL_OK;
     for (int b = 0; b < group->count && !status; b++)
         status = pdl_exchange_place(exchange, b, pdl__bucket_at(s, array, &group->bucket[b]));
     return status;

@@ -112,32 +112,28 @@ static pdl_status_t explain_norm(pdl_session_t *s, const pdl__execution_t *execu
     return pdl__finite_explain(s, s->replica, execution->batch, PDL__EXECUTE_TRAIN, "norm of the gradients");
 }
 
-/* The update of a piece: its state is in the operation's buffer. Behind the last element there may be one that has none. */
-static bool take_piece(const pdl_session_t *s, const pdl_program_op_t *op, const pdl__execution_t *execution,
+/* The update of a piece: its state is in the operation's buffer. */
+static void take_piece(const pdl_session_t *s, const pdl_program_op_t *op, const pdl__execution_t *execution,
                        pdl_optimizer_run_t *run)
 {
-    char   *buffer = pdl__buffer_at(s, execution, op->output);
-    int     moments = pdl_optimizer_moments(&s->spec.optimizer);
-    int64_t low, high, end, last;
+    const pdl_program_t *program = execution->program;
+    char                *buffer = pdl__buffer_at(s, execution, op->output);
+    int                  moments = pdl_optimizer_moments(&s->spec.optimizer);
 
-    pdl__state_piece(s, op->piece, &low, &high);
-    pdl__state_piece(s, op->piece + 1, &last, &end);
     run->moment[0] = moments > 0 ? buffer + pdl__state_at(s, PDL_ARRAY_MOMENT1) : NULL;
     run->moment[1] = moments > 1 ? buffer + pdl__state_at(s, PDL_ARRAY_MOMENT2) : NULL;
     if (run->ema != NULL || s->spec.optimizer.ema > 0) run->ema = buffer + pdl__state_at(s, PDL_ARRAY_EMA);
     run->weights_pass = s->weights.passes;
     if (s->weights.passes) run->weights = buffer;
     if (op->input[0] >= 0) {
-        const pdl_program_t        *program = execution->program;
-        const pdl_program_bucket_t *bucket = &program->bucket[program->buffer[op->input[0]].bucket];
+        const pdl_program_bucket_t *bucket = &program->bucket[op->bucket];
         run->gradients = pdl__buffer_at(s, execution, op->input[0]);
         run->gradients_low = s->exchange.buckets[bucket->set].bucket[bucket->index].low;
     }
-    run->state_low = low;
-    run->state_high = high;
+    run->state_low = program->piece[op->piece].low;
+    run->state_high = program->piece[op->piece].high;
     run->first_piece = op->piece == 0;
-    run->last_piece = last == end;
-    return low < high;
+    run->last_piece = op->piece + 1 == program->piece_count;
 }
 
 pdl_status_t pdl__execute_update(pdl_session_t *s, const pdl_program_op_t *op, pdl__execution_t *execution)
@@ -145,7 +141,7 @@ pdl_status_t pdl__execute_update(pdl_session_t *s, const pdl_program_op_t *op, p
     pdl_optimizer_run_t run = prepare_update(s, execution);
     pdl_status_t        status = PDL_OK;
 
-    if (op->piece >= 0 && !take_piece(s, op, execution, &run)) return PDL_OK;
+    if (op->piece >= 0) take_piece(s, op, execution, &run);
     if (op->piece <= 0) status = pdl__finite_watch_statistics(s);
     s->updating = execution->updated = true;
     if (!status) status = pdl_optimizer_step(&s->spec.optimizer, &run);

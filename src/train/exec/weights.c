@@ -25,10 +25,10 @@ static size_t weight_bytes(const pdl_session_t *s)
 
 void *pdl__entry_home(const pdl_session_t *s, pdl_session_array_t array, const pdl__trace_entry_t *entry)
 {
-    int64_t at = entry->offset;
+    int64_t at = pdl__shard_divides(s, array) ? entry->held : entry->offset;
 
     if (s->weights.passes && !entry->info.trainable)
-        return (char *)s->weights.statistics + (size_t)(at - s->weights.trainable) * weight_bytes(s);
+        return (char *)s->weights.statistics + (size_t)(entry->offset - s->weights.trainable) * weight_bytes(s);
     return (char *)s->weights.array[array] + (size_t)at * weight_bytes(s);
 }
 
@@ -48,7 +48,7 @@ void *pdl__entry_at(const pdl_session_t *s, pdl_session_array_t array, const pdl
         const pdl__bucket_t *bucket = &s->exchange.buckets[entry->group].bucket[entry->bucket];
         return (array == PDL_ARRAY_WEIGHT ? bucket->weights : bucket->gradients) + at - bucket->low;
     }
-    if (pdl__shard_divides(s, array)) {
+    if (pdl__shard_divides(s, array) && !passes(s, array)) {
         const pdl__buckets_t *group = entry->group < 0 ? NULL : &s->exchange.buckets[entry->group];
         if (group && group->shard_ranks) {
             const pdl__bucket_t *bucket = &group->bucket[entry->bucket];
@@ -131,19 +131,21 @@ static void place_next(pdl_session_t *s, int i)
 }
 
 /* A bucket is what is in flight, so there are no gaps in it. Weights that fill cache lines come first: of these every
-   one begins at a line all the same. One of this rank alone has its weights where they would be without it. */
-static void place_bucket(pdl_session_t *s, pdl__bucket_t *bucket)
+   one begins at a line all the same. One of this rank `alone` has its weights where they would be without it. */
+static void place_bucket(pdl_session_t *s, bool alone, pdl__bucket_t *bucket)
 {
     align(s);
     bucket->low = s->weights.elements;
-    for (int i = bucket->first; i < bucket->last && s->weights.local_buckets; i++) {
+    for (int i = bucket->first; i < bucket->last && alone; i++) {
         place_next(s, i);
         align(s);
     }
-    for (int pass = 0; pass < 2 && !s->weights.local_buckets; pass++)
+    for (int pass = 0; pass < 2 && !alone; pass++)
         for (int i = bucket->first; i < bucket->last; i++)
             if ((s->weights.entry[i].storage % ALIGNED_ELEMENTS != 0) == (pass == 1)) place_next(s, i);
     bucket->high = s->weights.elements;
+    bucket->part_low = bucket->low;
+    bucket->part_high = bucket->high;
 }
 
 /* Weights that nobody exchanges begin at cache lines. */
@@ -156,7 +158,7 @@ static void place_entries(pdl_session_t *s)
             align(s);
             place_next(s, i);
         } else if (i == bucket->first) {
-            place_bucket(s, bucket);
+            place_bucket(s, s->exchange.buckets[entry->group].axes == 0, bucket);
         }
         if (entry->info.trainable) {
             align(s);
@@ -174,7 +176,6 @@ static pdl_status_t list_entries(pdl_session_t *s)
 
     s->weights.sharding = w->sharding;
     s->weights.passes = w->weights_pass;
-    s->weights.local_buckets = pdl__rank_weights_local(w);
     if (w->weights_pass && s->spec.backend->weight_type != PDL_DTYPE_F32)
         return pdl_error(PDL_ERR_UNSUPPORTED, "weights of 64 bits are not on the host: use memory.weights: device");
     s->weights.entry = calloc(count + 1, sizeof(*s->weights.entry));

@@ -54,31 +54,9 @@ static size_t piece_bytes(const pdl_session_t *s)
     return place_of(s, PDL_ARRAY_MOMENT1, PDL_ARRAY_COUNT);
 }
 
-/* Elements of every array that passes: a stage without weights has none. */
-static int64_t all_elements(const pdl_session_t *s)
-{
-    int64_t most = 0;
-
-    for (int a = 0; a < PDL_ARRAY_COUNT; a++) {
-        int64_t elements = passes(s, a) ? pdl__session_elements(s, (pdl_session_array_t)a) : 0;
-        if (elements > most) most = elements;
-    }
-    return most;
-}
-
-/* Of the program's, those that have elements here; 0: an optimizer without state. */
-static int piece_count(const pdl_session_t *s)
-{
-    int64_t all = all_elements(s);
-    int     count = 0;
-
-    while (count < s->program->piece_count && s->program->piece_at[count] < all) count++;
-    return count;
-}
-
 static bool on_disk(const pdl_session_t *s)
 {
-    return pdl__array_tier(s, PDL_ARRAY_MOMENT1) == PDL_TIER_DISK && piece_bytes(s) > 0 && piece_count(s) > 0;
+    return pdl__array_tier(s, PDL_ARRAY_MOMENT1) == PDL_TIER_DISK && piece_bytes(s) > 0;
 }
 
 size_t pdl__state_host_bytes(const pdl_session_t *s)
@@ -104,11 +82,13 @@ static double available_bytes(void)
     return kib * 1024;
 }
 
+/* Of all ranks on this host, which need about as much each. */
 static pdl_status_t check_host(const pdl_session_t *s)
 {
     double needs = (double)pdl__state_host_bytes(s) + (double)s->executor.host_bytes, has = available_bytes();
     char   needed[PDL_FORMAT_SIZE], left[PDL_FORMAT_SIZE];
 
+    if (!s->dry) needs *= pdl_ranks_node_size(s->spec.ranks);
     if (s->dry || has < 0 || needs <= has) return PDL_OK;
     return pdl_error(
         PDL_ERR_LIMIT,
@@ -167,7 +147,7 @@ pdl_status_t pdl__state_take(pdl_session_t *s)
     s->weights.slots = memory;
     pdl__state_file_spec_t spec = {.folder = s->spec.state_folder != NULL ? s->spec.state_folder : ".",
                                    .piece_bytes = piece_bytes(s),
-                                   .pieces = piece_count(s),
+                                   .pieces = s->program->piece_count,
                                    .slots = SLOTS,
                                    .memory = memory};
     return pdl__state_file_create(&spec, &s->weights.file);
@@ -183,34 +163,23 @@ void pdl__state_give(pdl_session_t *s)
     s->weights.slots = NULL;
 }
 
-void pdl__state_piece(const pdl_session_t *s, int piece, int64_t *low, int64_t *high)
-{
-    int64_t elements = all_elements(s);
-
-    *low = *high = elements;
-    if (piece >= s->program->piece_count) return;
-    if (s->program->piece_at[piece] < elements) *low = s->program->piece_at[piece];
-    if (s->program->piece_at[piece + 1] < elements) *high = s->program->piece_at[piece + 1];
-}
-
 /* All arrays of a piece: from and to those of the host, or a slot of the file. */
 static pdl_status_t copy_arrays(pdl_session_t *s, const pdl_program_op_t *op, char *buffer)
 {
-    int64_t      low, high;
-    pdl_status_t status = PDL_OK;
+    const pdl_program_piece_t *piece = &s->program->piece[op->piece];
+    pdl_status_t               status = PDL_OK;
 
-    pdl__state_piece(s, op->piece, &low, &high);
-    for (int a = 0; a < PDL_ARRAY_COUNT && low < high && !status; a++) {
+    for (int a = 0; a < PDL_ARRAY_COUNT && !status; a++) {
         if (!passes(s, a)) continue;
         size_t at = pdl__state_at(s, (pdl_session_array_t)a);
         bool   disk = pdl__array_tier(s, (pdl_session_array_t)a) == PDL_TIER_DISK;
         char  *home = disk ? pdl__state_file_slot(s->weights.file, op->piece) +
                                 place_of(s, PDL_ARRAY_MOMENT1, (pdl_session_array_t)a)
-                           : (char *)s->weights.array[a] + (size_t)low * item_of(s);
+                           : (char *)s->weights.array[a] + (size_t)piece->low * item_of(s);
         bool   in = op->kind == PDL_OP_COPY_IN;
         status = s->executor.device->ops->copy(s->executor.device, s->executor.stream[op->stream],
                                                in ? buffer + at : home, in ? home : buffer + at,
-                                               (size_t)(high - low) * item_of(s));
+                                               (size_t)(piece->high - piece->low) * item_of(s));
     }
     return status;
 }
@@ -225,7 +194,7 @@ static pdl_status_t write_behind(pdl_session_t *s, int until)
     for (; s->weights.written < until && !status; s->weights.written++) {
         int next = s->weights.written + SLOTS;
         pdl__state_file_write(s->weights.file, s->weights.written);
-        if (next < piece_count(s)) pdl__state_file_read(s->weights.file, next);
+        if (next < s->program->piece_count) pdl__state_file_read(s->weights.file, next);
     }
     return status;
 }
@@ -235,8 +204,8 @@ pdl_status_t pdl__state_copy(pdl_session_t *s, const pdl_program_op_t *op, const
     bool         in = op->kind == PDL_OP_COPY_IN;
     pdl_status_t status = PDL_OK;
 
-    if (op->piece < piece_count(s) && s->weights.file != NULL && in) {
-        for (int k = 0; k < SLOTS && k < piece_count(s) && op->piece == 0; k++)
+    if (s->weights.file != NULL && in) {
+        for (int k = 0; k < SLOTS && k < s->program->piece_count && op->piece == 0; k++)
             pdl__state_file_read(s->weights.file, k);
         if (op->piece == 0) s->weights.written = s->weights.returned = 0;
         status = write_behind(s, s->weights.returned);
@@ -248,21 +217,21 @@ pdl_status_t pdl__state_copy(pdl_session_t *s, const pdl_program_op_t *op, const
 
 pdl_status_t pdl__state_end(pdl_session_t *s)
 {
-    return s->weights.file != NULL && s->weights.returned > 0 ? write_behind(s, piece_count(s)) : PDL_OK;
+    return s->weights.file != NULL && s->weights.returned > 0 ? write_behind(s, s->program->piece_count) : PDL_OK;
 }
 
 /* Elements of one array, which may lie in several pieces. */
 static pdl_status_t transfer(const pdl_session_t *s, pdl_session_array_t array, int64_t at, int64_t elements,
                              char *to, const char *from)
 {
-    size_t         item = item_of(s), begin = place_of(s, PDL_ARRAY_MOMENT1, array);
-    const int64_t *piece_at = s->program->piece_at;
-    int            piece = 0;
-    pdl_status_t   status = PDL_OK;
+    size_t                     item = item_of(s), begin = place_of(s, PDL_ARRAY_MOMENT1, array);
+    const pdl_program_piece_t *all = s->program->piece;
+    pdl_status_t               status = PDL_OK;
 
     while (elements > 0 && !status) {
-        while (piece_at[piece + 1] <= at) piece++;
-        int64_t skip = at - piece_at[piece], count = piece_at[piece + 1] - at;
+        int piece = 0;
+        while (all[piece].low > at || all[piece].high <= at) piece++;
+        int64_t skip = at - all[piece].low, count = all[piece].high - at;
         if (count > elements) count = elements;
         size_t bytes = (size_t)count * item, place = begin + (size_t)skip * item;
         if (to != NULL) {

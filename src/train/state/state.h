@@ -16,8 +16,6 @@ pdl_status_t pdl__state_take(pdl_session_t *session);
 void         pdl__state_give(pdl_session_t *session);
 size_t       pdl__state_host_bytes(const pdl_session_t *session);
 
-/* The elements [low, high) of every array; they may be none. */
-void pdl__state_piece(const pdl_session_t *session, int piece, int64_t *low, int64_t *high);
 /* One piece of all arrays to the buffer of an operation, or from it. */
 pdl_status_t pdl__state_copy(pdl_session_t *session, const pdl_program_op_t *op, const pdl__execution_t *execution);
 /* Where an array is in the buffer of a piece. */
