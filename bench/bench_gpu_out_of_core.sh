@@ -4,7 +4,8 @@
 #
 # CASES="resnet50 gpt2-1.5b gpt-13b" chooses: ResNet-50 of 1,024 images under 24 GiB, GPT-2 1.5B of 8 sequences under 40 GiB, and a GPT of 13.2 billion
 # weights, 221 GiB with gradients and AdamW's state, which fit into no 140 GiB; gpt-8b is one of 8.3 billion (139 GiB, for hosts of less than 110 GiB).
-# STEPS=N: updates of each (8). SYSTEM names the machine (h200-paradl). PYTHON has numpy. Without a GPU a line says so.
+# Cases can be run one by one; the last takes two minutes, most of it until it is ready.
+# STEPS=N: updates of each (8), LIMIT=N: seconds of a run (240). SYSTEM names the machine (h200-paradl). PYTHON has numpy. Without a GPU a line says so.
 set -euo pipefail
 
 bench=$SOURCE/bench
@@ -50,7 +51,7 @@ PY
 
 # projected OPTION...: seconds of an update.
 projected() {
-    "$PARADL" plan "${common[@]}" "$@" --json | number total_s | head -n 1
+    "$PARADL" plan "${common[@]}" "$@" --json | number total_s | sed -n 1p # which reads all of it
 }
 
 printf '%-16s %7s  %12s %12s %12s  %12s %9s\n' "ms of an update" limit "in-core" projected measured "units/s" "of in-core"
@@ -66,7 +67,7 @@ for case in ${CASES:-resnet50 gpt2-1.5b gpt-13b}; do
     whole=$(projected --system "$scratch/large.yaml")
     expected=$(projected --system "$system" --max-memory "$limit" -o "$scratch/plan.yaml")
     rm -f "$scratch/log"
-    if ! "$PARADL" train "$scratch/plan.yaml" --device cuda "${data[@]}" --steps "$steps" --optimizer "$run" --lr 1e-4 --max-memory "$limit" --no-valid \
+    if ! timeout "${LIMIT:-240}" "$PARADL" train "$scratch/plan.yaml" --device cuda "${data[@]}" --steps "$steps" --optimizer "$run" --lr 1e-4 --max-memory "$limit" --no-valid \
         --quiet --log "$scratch/log" >"$scratch/out" 2>&1; then
         echo "$case: $(tail -n 1 "$scratch/out")"
         continue
@@ -74,5 +75,5 @@ for case in ${CASES:-resnet50 gpt2-1.5b gpt-13b}; do
     measured=$(number step_s <"$scratch/log" | tail -n +$((steps / 2)) | median)
     awk -v c="$case" -v l="$limit" -v w="$whole" -v e="$expected" -v m="$measured" -v n=$((batch * units)) \
         'BEGIN { printf "%-16s %7s  %12.1f %12.1f %12.1f  %12.0f %8.0f %%\n", c, l, 1e3 * w, 1e3 * e, 1e3 * m, n / m, 100 * w / m }'
-    grep -E '^swapped' "$scratch/out" | sed 's/^/    /' || true
+    sed -n 's/^swapped/    &/p' "$scratch/out"
 done

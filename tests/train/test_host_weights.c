@@ -1,7 +1,7 @@
 /*
  * Weights on the host give the bits of weights on the device: on the CPU, on the guard device, whose memory the host cannot
  * touch and whose streams know no order but that of events, and on a GPU, emulated or with `--device N` a real one. A device
- * holds what is said before, to the byte, and less than with its weights.
+ * holds what is said before, to the byte, and less than with its weights. So does state on disk.
  */
 #include "tensor/cuda_device.h"
 #include "train/exec/session.h"
@@ -198,12 +198,13 @@ static outcome_t train(const setting_t *setting, device_t device, pdl_tier_t opt
     return outcome;
 }
 
-/* With weights on this tier, and state on the host. */
-static void compare(device_t device, pdl_tier_t weights, int first, int last, int steps)
+/* With weights and state on these tiers. */
+static void compare_tiers(device_t device, pdl_tier_t optimizer, pdl_tier_t weights, int first, int last, int steps)
 {
     for (int i = first; i < last; i++) {
+        if (optimizer == PDL_TIER_DISK && settings[i].ema > 0) continue; /* averages are not on disk */
         outcome_t kept = train(&settings[i], device, PDL_TIER_DEVICE, PDL_TIER_DEVICE, steps);
-        outcome_t passing = train(&settings[i], device, PDL_TIER_HOST, weights, steps);
+        outcome_t passing = train(&settings[i], device, optimizer, weights, steps);
         CHECK(memcmp(kept.loss, passing.loss, sizeof(kept.loss)) == 0 && kept.loss[0] != kept.loss[steps - 1]);
         CHECK(memcmp(kept.sum, passing.sum, sizeof(kept.sum)) == 0);
         if (i == 4) CHECK(passing.held < kept.held);
@@ -211,6 +212,12 @@ static void compare(device_t device, pdl_tier_t weights, int first, int last, in
             printf("device %d, setting %d: loss %.9g, with weights on the host %.9g\n", (int)device, i,
                    kept.loss[steps - 1], passing.loss[steps - 1]);
     }
+}
+
+/* With state on the host. */
+static void compare(device_t device, pdl_tier_t weights, int first, int last, int steps)
+{
+    compare_tiers(device, PDL_TIER_HOST, weights, first, last, steps);
 }
 
 static void bits_are_those_of_weights_on_the_device(void)
@@ -235,6 +242,8 @@ static void gpus_have_the_same_bits(void)
     compare(GPU_F32, PDL_TIER_HOST, first, last, steps);
     compare(GPU_BF16, PDL_TIER_DEVICE, first, last, steps);
     compare(GPU_BF16, PDL_TIER_HOST, first, last, steps);
+    compare_tiers(GPU_BF16, PDL_TIER_DISK, PDL_TIER_DEVICE, first, real ? last : first + 1, steps);
+    if (real) compare_tiers(GPU_BF16, PDL_TIER_DISK, PDL_TIER_HOST, first, last, steps);
 }
 
 int main(int count, char **arguments)
