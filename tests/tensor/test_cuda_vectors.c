@@ -425,12 +425,35 @@ static void images_are_folded(void)
     cuda_take(f32, z, NULL, 0);
 }
 
+/* So much is pinned in another way: the device copies it as any other. */
+static void much_memory_is_pinned(void)
+{
+    enum { BYTES = (64 << 20) + 100, SOME = 1000 };
+    static const char    some[SOME];
+    pdl_tensor_device_t *device = f32->device;
+    char                *home = NULL, *there = cuda_put(f32, some, SOME);
+    void                *memory = NULL;
+
+    for (int round = 0; round < 2; round++) {
+        CHECK_OK(device->ops->alloc(device, PDL_SPACE_PINNED, BYTES, &memory));
+        home = memory;
+        CHECK(home[0] == 0 && home[BYTES - 1] == 0);
+        memset(home + BYTES - SOME, round + 1, SOME);
+        CHECK_OK(device->ops->copy(device, NULL, there, home + BYTES - SOME, SOME));
+        CHECK_OK(device->ops->copy(device, NULL, home, there, SOME));
+        CHECK(memcmp(home, home + BYTES - SOME, SOME) == 0 && home[SOME - 1] == round + 1);
+        device->ops->release(device, PDL_SPACE_PINNED, memory, BYTES);
+    }
+    cuda_take(f32, there, NULL, SOME);
+}
+
 int main(int count, char **arguments)
 {
     f32 = cuda_backend(count, arguments, PDL_DTYPE_F32);
     bf16 = cuda_backend(count, arguments, PDL_DTYPE_BF16);
     CHECK_OK(pdl_backend_create_reference(&reference));
     RUN(casts_round_to_nearest);
+    RUN(much_memory_is_pinned);
     RUN(sums_are_exact);
     RUN(the_largest_of_rows_is_found);
     RUN(numbers_for_the_host);

@@ -39,15 +39,33 @@ pdl_status_t pdl__cuda_end(pdl_tensor_device_t *base, pdl_tensor_stream_t *strea
     return stream != NULL || status ? status : d->api->runtime->synchronise(d->gpu, d->at_once);
 }
 
+/* CUDA takes pinned memory on one core. Much of it is taken as tensors of the host are, in
+   large pages and by all cores, and pinned then. */
+#define MUCH ((size_t)64 << 20)
+
+static bool take_pinned(const device_t *d, size_t bytes, void **memory)
+{
+    *memory = pdl_memory_take(bytes);
+    if (*memory != NULL && d->api->runtime->pin(d->gpu, *memory, bytes)) return true;
+    pdl_memory_give(*memory, bytes);
+    return false;
+}
+
 static pdl_status_t cuda_alloc(pdl_tensor_device_t *base, pdl_space_t space, size_t bytes, void **memory)
 {
+    if (space == PDL_SPACE_PINNED && bytes >= MUCH && take_pinned(device_of(base), bytes, memory)) return PDL_OK;
     return device_of(base)->api->runtime->alloc(device_of(base)->gpu, space, bytes, memory);
 }
 
 static void cuda_release(pdl_tensor_device_t *base, pdl_space_t space, void *memory, size_t bytes)
 {
-    (void)bytes;
-    if (memory != NULL) device_of(base)->api->runtime->release(device_of(base)->gpu, space, memory);
+    const device_t *d = device_of(base);
+
+    if (memory == NULL) return;
+    if (space == PDL_SPACE_PINNED && bytes >= MUCH && d->api->runtime->unpin(d->gpu, memory))
+        pdl_memory_give(memory, bytes);
+    else
+        d->api->runtime->release(d->gpu, space, memory);
 }
 
 static pdl_status_t cuda_memory(pdl_tensor_device_t *base, size_t *free_bytes, size_t *all_bytes)

@@ -257,16 +257,18 @@ static pdl_status_t take_arrays(pdl_session_t *s)
     return pdl__state_take(s);
 }
 
+/* They are drawn in memory that a device copies at the speed of its link. */
 static pdl_status_t fill_weights(pdl_session_t *s)
 {
-    const pdl_model_t *model = s->spec.plan->model;
-    int64_t            most = 0;
-    pdl_status_t       status = PDL_OK;
+    pdl_tensor_device_t *device = s->executor.device;
+    const pdl_model_t   *model = s->spec.plan->model;
+    int64_t              most = 1;
+    void                *plain = NULL;
 
     for (int i = 0; i < s->weights.entry_count; i++)
         if (s->weights.entry[i].info.elements > most) most = s->weights.entry[i].info.elements;
-    float *plain = malloc((size_t)most * sizeof(*plain) + 1);
-    if (!plain) return no_memory(s);
+    pdl_status_t status = device->ops->alloc(device, PDL_SPACE_PINNED, (size_t)most * sizeof(float), &plain);
+    if (status) return no_memory(s);
     for (int i = 0; i < s->weights.entry_count && !status; i++) {
         const pdl__trace_entry_t *entry = &s->weights.entry[i];
         const pdl__unit_t        *unit = &s->graph->unit[entry->unit];
@@ -276,7 +278,7 @@ static pdl_status_t fill_weights(pdl_session_t *s)
         if (!status && pdl__session_keeps(s, PDL_ARRAY_EMA) && entry->info.trainable)
             status = pdl_session_set(s, i, PDL_ARRAY_EMA, plain);
     }
-    free(plain);
+    device->ops->release(device, PDL_SPACE_PINNED, plain, (size_t)most * sizeof(float));
     return status ? status : pdl__spread_statistics(s);
 }
 

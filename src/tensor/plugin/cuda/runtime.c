@@ -154,6 +154,22 @@ static void give(pdl__gpu_t *gpu, pdl_space_t space, void *memory)
         (void)cudaFree(memory);
 }
 
+static bool pin(pdl__gpu_t *gpu, void *memory, size_t bytes)
+{
+    (void)cudaSetDevice(gpu->device);
+    if (cudaHostRegister(memory, bytes, cudaHostRegisterPortable) == cudaSuccess) return true;
+    (void)cudaGetLastError();
+    return false;
+}
+
+static bool unpin(pdl__gpu_t *gpu, void *memory)
+{
+    (void)gpu;
+    if (cudaHostUnregister(memory) == cudaSuccess) return true;
+    (void)cudaGetLastError();
+    return false;
+}
+
 static bool reaches(pdl__gpu_t *gpu, const void *address)
 {
     struct cudaPointerAttributes known;
@@ -312,6 +328,8 @@ const pdl__cuda_runtime_t pdl__cuda_runtime = {
     .learn = learn_choices,
     .alloc = take,
     .release = give,
+    .pin = pin,
+    .unpin = unpin,
     .reaches = reaches,
     .copy = copy,
     .fill = fill,

@@ -38,6 +38,10 @@ typedef struct pdl__cuda_runtime {
     /* As in pdl_device_ops_t. Memory of the device is zero. */
     pdl_status_t (*alloc)(pdl__gpu_t *gpu, pdl_space_t space, size_t bytes, void **memory);
     void (*release)(pdl__gpu_t *gpu, pdl_space_t space, void *memory);
+    /* Pins memory of the host that the caller has mapped, which must be there; false: it is not pinned, for whatever reason, or was
+       pinned in another way. */
+    bool (*pin)(pdl__gpu_t *gpu, void *memory, size_t bytes);
+    bool (*unpin)(pdl__gpu_t *gpu, void *memory);
     /* Whether kernels can read an address: memory of the device, or pinned. */
     bool (*reaches)(pdl__gpu_t *gpu, const void *address);
     pdl_status_t (*copy)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, void *to, const void *from, size_t bytes);

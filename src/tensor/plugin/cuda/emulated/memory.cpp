@@ -151,3 +151,16 @@ void pdl__emulated_unmap(void *memory)
     munmap(piece.memory - page, in_pages(piece.bytes) + 2 * page);
     if (piece.file >= 0) close(piece.file);
 }
+
+bool pdl__emulated_pin(void *memory, size_t bytes)
+{
+    return remember((char *)memory, bytes, PDL__EMULATED_REGISTERED) == PDL_OK;
+}
+
+bool pdl__emulated_unpin(void *memory)
+{
+    pdl__emulated_piece_t piece;
+
+    if (!pdl__emulated_find(memory, &piece) || piece.file != PDL__EMULATED_REGISTERED) return false;
+    return forget(memory, &piece);
+}

@@ -15,13 +15,16 @@ typedef struct pdl__emulated_piece {
     uint64_t id;   /* no other piece of this process ever has it */
 } pdl__emulated_piece_t;
 
-enum { PDL__EMULATED_PINNED = -1, PDL__EMULATED_IMPORTED = -2 };
+enum { PDL__EMULATED_PINNED = -1, PDL__EMULATED_IMPORTED = -2, PDL__EMULATED_REGISTERED = -3 };
 
 /* What is this process's own stays open, for others to open it too. */
 pdl_status_t pdl__emulated_map(int file, bool own, size_t bytes, void **memory);
 /* Memory of the device, which is zero, or pinned. */
 pdl_status_t pdl__emulated_take(bool device, size_t bytes, void **memory);
 void         pdl__emulated_unmap(void *memory);
+/* Memory of the caller, which is pinned from there on. */
+bool pdl__emulated_pin(void *memory, size_t bytes);
+bool pdl__emulated_unpin(void *memory);
 /* Bytes of the device that this process has taken. */
 size_t pdl__emulated_held();
 bool   pdl__emulated_find(const void *address, pdl__emulated_piece_t *piece);

@@ -106,6 +106,16 @@ void give(pdl__gpu_t *gpu, pdl_space_t space, void *memory)
         pdl__emulated_unmap(memory);
 }
 
+bool pin(pdl__gpu_t *, void *memory, size_t bytes)
+{
+    return pdl__emulated_pin(memory, bytes);
+}
+
+bool unpin(pdl__gpu_t *, void *memory)
+{
+    return pdl__emulated_unpin(memory);
+}
+
 bool reaches(pdl__gpu_t *gpu, const void *address)
 {
     pdl__emulated_piece_t piece;
@@ -260,6 +270,8 @@ extern "C" const pdl__cuda_runtime_t pdl__cuda_runtime = {
     .learn = learn_choices,
     .alloc = take,
     .release = give,
+    .pin = pin,
+    .unpin = unpin,
     .reaches = reaches,
     .copy = copy,
     .fill = fill,
