@@ -271,9 +271,14 @@ static bool extend(pdl_generator_t *g, const pdl_prompt_t *prompts, int64_t coun
                    const pdl_generate_options_t *options, int32_t *out, int64_t *counts)
 {
     choice_t choice = {g, prompts, options, counts};
-    bool     more = false;
+    bool     more = false, draws = false;
 
-    pdl_threads_run(count, 1, choose_slice, &choice);
+    for (int64_t n = 0; n < count; n++) draws |= !g->ended[n] && g->at[n] != NULL;
+    /* To wake threads takes longer than to take what the device has picked. */
+    if (draws)
+        pdl_threads_run(count, 1, choose_slice, &choice);
+    else
+        choose_slice(&choice, 0, count);
     for (int64_t n = 0; n < count; n++) {
         if (g->ended[n]) continue;
         g->ended[n] = g->next[n] == options->end;
