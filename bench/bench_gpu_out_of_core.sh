@@ -4,7 +4,7 @@
 #
 # CASES="resnet50 gpt2-1.5b gpt-13b" chooses: ResNet-50 of 1,024 images under 24 GiB, GPT-2 1.5B of 8 sequences under 40 GiB, and a GPT of 13.2 billion
 # weights, 221 GiB with gradients and AdamW's state, which fit into no 140 GiB; gpt-8b is one of 8.3 billion (139 GiB, for hosts of less than 110 GiB).
-# Cases can be run one by one; the last takes two minutes, most of it until it is ready.
+# resnet50-10240 is ResNet-50 of 10,240 images, 414 GiB. Cases can be run one by one; the last takes two minutes, most of it until it is ready.
 # STEPS=N: updates of each (8), LIMIT=N: seconds of a run (240). SYSTEM names the machine (h200-paradl). PYTHON has numpy. Without a GPU a line says so.
 set -euo pipefail
 
@@ -24,6 +24,7 @@ fi
 settings() {
     case $1 in
     resnet50) echo "1024 24GiB resnet50 1 momentum sgd" ;;
+    resnet50-10240) echo "10240 136GiB resnet50 1 momentum sgd" ;;
     gpt2-1.5b) echo "8 40GiB $bench/models/gpt2-1.5b-plain.yaml 1024 adam adamw" ;;
     gpt-13b) echo "8 136GiB $bench/models/gpt-13b-plain.yaml 1024 adam adamw" ;;
     gpt-8b) echo "8 136GiB $bench/models/gpt-8b-plain.yaml 1024 adam adamw" ;;
