@@ -4,7 +4,7 @@
 #
 # CASES="resnet50 gpt2-1.5b gpt-13b" chooses: ResNet-50 of 1,024 images under 24 GiB, GPT-2 1.5B of 8 sequences under 40 GiB, and a GPT of 13.2 billion
 # weights, 221 GiB with gradients and AdamW's state, which fit into no 140 GiB; gpt-8b is one of 8.3 billion (139 GiB, for hosts of less than 110 GiB).
-# resnet50-10240 is ResNet-50 of 10,240 images, 414 GiB. Cases can be run one by one; the last takes two minutes, most of it until it is ready.
+# resnet50-10240 is ResNet-50 of 10,240 images, 414 GiB. Cases can be run one by one; gpt-13b takes longest, most of it until it is ready.
 # STEPS=N: updates of each (8), LIMIT=N: seconds of a run (240). SYSTEM names the machine (h200-paradl). PYTHON has numpy. Without a GPU a line says so.
 set -euo pipefail
 
