@@ -318,28 +318,34 @@ static __device__ void find_angle(const pdl__cuda_rotation_t &r, int64_t positio
     *sine = (float)(r.back ? -sin(angle) : sin(angle));
 }
 
-/* A thread has a pair of every head of a token, whose angle is the same in all samples where none has a past. */
-template <typename T> static __global__ void __launch_bounds__(256) rotate_vectors(pdl__cuda_rotation_t r)
+/* A thread has a pair of channels of a token, in one of `parts` of all heads of all samples: the angle is the same in those of a sample,
+   and in all where none has a past. */
+template <typename T>
+static __global__ void __launch_bounds__(256) rotate_vectors(pdl__cuda_rotation_t r, int64_t parts)
 {
-    int64_t half = (r.dim + 1) / 2;
+    int64_t half = (r.dim + 1) / 2, vectors = r.samples * r.heads;
 
-    for (int64_t item = pdl_grid_thread(); item < r.tokens * half; item += pdl_grid_threads()) {
-        int64_t t = item / half, i = item % half;
+    for (int64_t item = pdl_grid_thread(); item < parts * r.tokens * half; item += pdl_grid_threads()) {
+        int64_t i = item % half, t = item / half % r.tokens, part = item / half / r.tokens, known = -1, place = t;
         float   cosine = 1, sine = 0;
 
-        for (int64_t n = 0; n < r.samples; n++) {
-            int64_t  past = r.past != NULL ? r.past[n] : 0, place = r.places > 0 ? past + t : t;
-            const T *from = (const T *)r.from.at + n * r.from.sample + t * r.from.token + i;
-            T       *to = (T *)r.to.at + n * r.to.sample + place * r.to.token + i;
+        for (int64_t v = part * vectors / parts; v < (part + 1) * vectors / parts; v++) {
+            int64_t n = v / r.heads, h = v % r.heads;
 
-            if (r.places > 0 && place >= r.places) continue;
-            if (r.turns && (n == 0 || r.past != NULL)) find_angle(r, r.first + past + t, i, &cosine, &sine);
-            for (int64_t h = 0; h < r.heads; h++) {
-                float a = (float)from[h * r.dim], b = i + half < r.dim ? (float)from[h * r.dim + half] : 0.0f;
+            if (n != known) {
+                int64_t past = r.past != NULL ? r.past[n] : 0;
 
-                to[h * r.dim] = T(a * cosine - b * sine);
-                if (i + half < r.dim) to[h * r.dim + half] = T(b * cosine + a * sine);
+                if (r.turns && (known < 0 || r.past != NULL)) find_angle(r, r.first + past + t, i, &cosine, &sine);
+                if (r.places > 0) place = past + t;
+                known = n;
             }
+            if (r.places > 0 && place >= r.places) continue;
+            const T *from = (const T *)r.from.at + n * r.from.sample + t * r.from.token + h * r.dim + i;
+            T       *to = (T *)r.to.at + n * r.to.sample + place * r.to.token + h * r.dim + i;
+            float    a = (float)from[0], b = i + half < r.dim ? (float)from[half] : 0.0f;
+
+            to[0] = T(a * cosine - b * sine);
+            if (i + half < r.dim) to[half] = T(b * cosine + a * sine);
         }
     }
 }
@@ -424,10 +430,12 @@ static pdl_status_t backward(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_d
 static pdl_status_t rotate(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type,
                            const pdl__cuda_rotation_t *rotation)
 {
-    auto rotary = type == PDL_DTYPE_BF16 ? rotate_vectors<pdl_bf16> : rotate_vectors<float>;
-    int  blocks = pdl__gpu_blocks(gpu, rotation->tokens * ((rotation->dim + 1) / 2), 256, 16);
+    auto    rotary = type == PDL_DTYPE_BF16 ? rotate_vectors<pdl_bf16> : rotate_vectors<float>;
+    int64_t pairs = rotation->tokens * ((rotation->dim + 1) / 2), vectors = rotation->samples * rotation->heads;
+    int64_t parts = 1 + (int64_t)gpu->multiprocessors * 1024 / pairs; /* few tokens: more threads for each */
 
-    return PDL_LAUNCH(rotary, blocks, 256, 0, stream, *rotation);
+    if (parts > vectors) parts = vectors;
+    return PDL_LAUNCH(rotary, pdl__gpu_blocks(gpu, parts * pairs, 256, 16), 256, 0, stream, *rotation, parts);
 }
 
 extern "C" const pdl__cuda_attentions_t pdl__cuda_attentions = {prepare, pdl__cuda_attention_plan, forward,
