@@ -59,7 +59,7 @@ def report(given, done, workers, names):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default="fashion-mnist", choices=list(RECIPES))
-    parser.add_argument("--subset", type=int, help="of fashion-mnist: so many samples of every class instead of all")
+    parser.add_argument("--subset", type=int, help="so many samples of every class instead of all")
     parser.add_argument("--samples", type=int, help="of --data synthetic")
     parser.add_argument("--workers", default="16,64")
     parser.add_argument("--fraction", type=float, default=0.1)

@@ -29,26 +29,46 @@ def data(given):
     return ["--data", given.data, *(["--samples", str(given.samples)] if given.samples else [])]
 
 
+def _numbers(classes, wanted):
+    """The first wanted[c] samples of every class c."""
+    left, kept = list(wanted), []
+    for number, label in enumerate(classes):
+        if label < len(left) and left[label] > 0:
+            left[label] -= 1
+            kept.append(number)
+    return kept
+
+
+def _read(path, name):
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        sys.exit(f"{path} is not there: get it with `paradl data get {name}`")
+
+
 def subset(name, folder, counts, tests):
-    """A built-in set of IDX files cut down: the first counts[c] samples of every class c, and `tests` that validate."""
-    home = os.environ.get("PARADL_DATA") or os.path.join(os.path.expanduser("~"), ".cache", "paradl")
-    for split, wanted in ("train", counts), ("t10k", [tests] * len(counts)):
-        files = [os.path.join(home, name, f"{split}-{what}-ubyte") for what in ("images-idx3", "labels-idx1")]
-        if not all(map(os.path.exists, files)):
-            sys.exit(f"{files[0]} is not there: get it with `paradl data get {name}`")
-        with open(files[0], "rb") as images, open(files[1], "rb") as labels:
-            head, pixels, classes = images.read(16), images.read(), labels.read()[8:]
-        size, left, kept = len(pixels) // len(classes), list(wanted), []
-        for number, label in enumerate(classes):
-            if label < len(left) and left[label] > 0:
-                left[label] -= 1
-                kept.append(number)
-        count = len(kept).to_bytes(4, "big")
-        os.makedirs(folder, exist_ok=True)
-        for file, text in zip(files, (head[:4] + count + head[8:] + b"".join(pixels[i * size:(i + 1) * size] for i in kept),
-                                      bytes([0, 0, 8, 1]) + count + bytes(classes[i] for i in kept))):
-            with open(os.path.join(folder, os.path.basename(file)), "wb") as out:
-                out.write(text)
+    """A built-in set cut down: the first counts[c] samples of every class c, and `tests` of each that validate."""
+    home = os.path.join(os.environ.get("PARADL_DATA") or os.path.join(os.path.expanduser("~"), ".cache", "paradl"), name)
+    parts, tests = {}, [tests] * len(counts)
+    if name == "cifar10":
+        record = 3073  # a label and 32 x 32 pixels of three colours
+        for sources, target, wanted in (([f"data_batch_{n}.bin" for n in range(1, 6)], "data_batch_1.bin", counts),
+                                        (["test_batch.bin"], "test_batch.bin", tests)):
+            text = b"".join(_read(os.path.join(home, source), name) for source in sources)
+            parts[target] = b"".join(text[i * record:(i + 1) * record] for i in _numbers(text[::record], wanted))
+    else:
+        for split, wanted in ("train", counts), ("t10k", tests):
+            images, labels = (f"{split}-{what}-ubyte" for what in ("images-idx3", "labels-idx1"))
+            pixels, classes = _read(os.path.join(home, images), name), _read(os.path.join(home, labels), name)[8:]
+            size, kept = (len(pixels) - 16) // len(classes), _numbers(classes, wanted)
+            count = len(kept).to_bytes(4, "big")
+            parts[images] = pixels[:4] + count + pixels[8:16] + b"".join(pixels[16 + i * size:16 + (i + 1) * size] for i in kept)
+            parts[labels] = bytes([0, 0, 8, 1]) + count + bytes(classes[i] for i in kept)
+    os.makedirs(folder, exist_ok=True)
+    for file, text in parts.items():
+        with open(os.path.join(folder, file), "wb") as out:
+            out.write(text)
     return folder
 
 
@@ -117,7 +137,7 @@ def table(head, rows):
         print("  ".join(cells).rstrip())
 
 
-COLOURS = ["#0b6e99", "#c2410c", "#3f7d20", "#7c3aed", "#b91c1c", "#525252", "#a16207"]
+COLOURS = ["#0b6e99", "#c2410c", "#3f7d20", "#7c3aed", "#b91c1c", "#525252", "#a16207", "#0f766e", "#db2777"]
 
 
 def _ticks(low, high):

@@ -3,22 +3,23 @@
 
     examples/experiments/shuffling.py [--quick] [--seeds N] [--workers 8,64,256,1024] [--fractions 0,0.1,...] [--out FOLDER]
 
-On Fashion-MNIST (`paradl data get fashion-mnist`), or other grey images of 28 x 28. Workers are logical: one process stands for all M, with batch-norm statistics for each, and has the numbers of M ranks. The
-first partition is random or sorted by class; the second makes local shuffling fail visibly. Prints a table and writes one
-plot for each partition.
+On Fashion-MNIST (`paradl data get fashion-mnist`) with three convolutions, or CIFAR-10 with a small residual network. Workers are logical: one
+process stands for all M, with batch-norm statistics for each, and has the numbers of M ranks. The first partition is random or sorted by class;
+the second makes local shuffling fail visibly. Prints a table and writes one plot for each partition.
 """
 import argparse
 import os
 
 import runs
 
+MODELS = {"fashion-mnist": "bn-small", "cifar10": "resnet-cifar", "synthetic": "bn-small"}
 FRACTIONS = [0, 0.01, 0.03, 0.1, 0.3, 1]
 
 
 def options(given, workers, partition, fraction, seed):
     shuffle = "global" if fraction is None else "local" if fraction == 0 else f"partial:{fraction:g}"
     partitions = [] if fraction is None else ["--partition", partition]  # in global order nobody has one
-    return ["--model", runs.model("bn-small"), *given.source, "--epochs", str(given.epochs), "--batch",
+    return ["--model", runs.model(MODELS[given.data]), *given.source, "--epochs", str(given.epochs), "--batch",
             str(given.batch), "--lr", "0.2", "--schedule", "cosine", "--weight-decay", "5e-4", "--workers", str(workers),
             "--shuffle", shuffle, *partitions, "--seed", str(seed)]
 
@@ -30,9 +31,9 @@ def main():
     parser.add_argument("--workers", default="8,64,256,1024")
     parser.add_argument("--fractions", default=",".join(map(str, FRACTIONS)), help="that change hands, 0 for local; global is always there")
     parser.add_argument("--partitions", default="random,sorted")
-    parser.add_argument("--subset", type=int, help="of fashion-mnist: so many samples of every class instead of all")
+    parser.add_argument("--subset", type=int, help="so many samples of every class instead of all")
     parser.add_argument("--epochs", type=int, default=15)
-    parser.add_argument("--data", default="fashion-mnist")
+    parser.add_argument("--data", default="fashion-mnist", choices=list(MODELS))
     parser.add_argument("--samples", type=int, help="of --data synthetic")
     parser.add_argument("--batch", type=int, help="the same for all numbers of workers: else 1024, with --quick 512")
     parser.add_argument("--threads", type=int, help="of each run; else the cores divided by --parallel")
@@ -48,8 +49,7 @@ def main():
     partitions = ["sorted"] if given.quick else given.partitions.split(",")
     jobs = {(partition, count, "global" if fraction is None else fraction, seed):
             options(given, count, partition, fraction, seed)
-            for partition in partitions for count in workers for fraction in fractions
-            for seed in range(1, given.seeds + 1)}
+            for seed in range(1, given.seeds + 1) for partition in partitions for count in workers for fraction in fractions}
     done = runs.Runs(given.out, given.parallel, given.threads).all(jobs)
     for partition in partitions:
         report(given, done, partition, workers, ["global" if f is None else f for f in fractions])
