@@ -55,9 +55,8 @@ static pdl_status_t check_spec(const pdl_exchange_spec_t *spec)
         return pdl_error(PDL_ERR_INPUT,
                          "%s cannot be exchanged in buckets: use allreduce, reduce-scatter or allgather",
                          pdl_collective_names[spec->collective]);
-    if (spec->density > 0 && (spec->collective != PDL_COLL_ALLREDUCE || !pdl__transport_direct(spec->transport)))
-        return pdl_error(PDL_ERR_UNSUPPORTED, "sparse sums are made of whole gradients in memory of the host: use "
-                                              "--device cpu and --sharding none");
+    if (spec->density > 0 && spec->collective != PDL_COLL_ALLREDUCE)
+        return pdl_error(PDL_ERR_UNSUPPORTED, "sparse sums are made of whole gradients: use --sharding none");
     if (spec->collective != PDL_COLL_ALLREDUCE && spec->part == NULL)
         return pdl_error(PDL_ERR_INPUT, "an exchange of parts does not say whose they are");
     for (int b = 0; b < spec->buckets; b++) {
@@ -152,7 +151,7 @@ static pdl_status_t count_buckets(const pdl_exchange_spec_t *spec, pdl_exchange_
         status = pdl__count_reduction(&wanted, pdl_ranks_rank(spec->ranks), pdl_ranks_size(spec->ranks), &counted);
         if (status) break;
         bucket->sent = counted.sent;
-        exchange->counted_bytes += counted.held;
+        if (pdl__transport_direct(spec->transport)) exchange->counted_bytes += counted.held;
         if (counted.slots_bytes > slots[bucket->lane]) slots[bucket->lane] = counted.slots_bytes;
         if (counted.pack_bytes > pack[bucket->lane]) pack[bucket->lane] = counted.pack_bytes;
     }

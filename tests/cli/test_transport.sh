@@ -35,7 +35,19 @@ for strategy in data spatial pipeline; do
         has out "memory of GPUs goes between ranks by $transport"
     done
     cmp host/step-*/model.safetensors ipc/step-*/model.safetensors || fail "$strategy: weights differ"
+    [ "$strategy" != data ] || mv host dense
 done
+# Sparse sums: all elements are the dense run; few are few bytes, and a resumed run is the whole one.
+expect 0 "${run[@]}" --steps 3 --gradient-sparsity 1e-9 --checkpoint all
+tensors() { tail -c "$((4 * 1253))" "$1"/step-00000003/model.safetensors; } # behind a head that names the options
+cmp <(tensors dense) <(tensors all) || fail "sparse sums of all elements are not the dense ones"
+few=("${run[@]}" --steps 4 --gradient-sparsity 0.9 --checkpoint few --checkpoint-every 2)
+expect 0 "${few[@]}"
+has out "allreduce by sparse_ring of 10 % of the elements; rank 0 sent "
+cp few/step-00000004/model.safetensors whole
+rm -r few/step-00000004
+expect 0 "${few[@]}" --resume
+cmp whole few/step-00000004/model.safetensors || fail "a resumed run with sparse sums differs"
 expect 0 "${run[@]}" --steps 1 --json
 has out '"transport": "ipc"'
 

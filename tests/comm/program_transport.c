@@ -188,6 +188,50 @@ static void exchanges_have_the_bits_of_the_processor(void)
     compare_exchange("measure", PDL_COLL_ALLREDUCE);
 }
 
+/* Twice, so that the second sum has what the first has left out. */
+static void sparse_sums_have_the_bits_of_the_processor(const char *algorithm)
+{
+    static const int64_t bound[] = {0, 5, 5000, MOST};
+    static float         values[2][MOST], got[MOST];
+    float               *data = take(sizeof(got));
+    pdl_exchange_t      *made[2] = {NULL};
+    double               bytes[2], waited_s, polled_s;
+
+    for (int pass = 0; pass < 2; pass++) {
+        pdl_exchange_spec_t spec = {.ranks = ranks,
+                                    .data = pass == 0 ? values[0] : data,
+                                    .bound = bound,
+                                    .buckets = 3,
+                                    .algorithm = algorithm,
+                                    .density = 0.05,
+                                    .overlap = true,
+                                    .transport = pass == 0 ? NULL : transport,
+                                    .stream = pass == 0 ? NULL : stream};
+
+        REQUIRE_OK(pdl_exchange_create(&spec, &made[pass]));
+        for (int round = 0; round < 2; round++) {
+            for (int64_t i = 0; i < MOST; i++) values[pass][i] = value_of(rank + round, 31 * i);
+            if (pass == 1) put(data, values[1], sizeof(got));
+            for (int b = 0; b < 3; b++) CHECK_OK(pdl_exchange_ready(made[pass], b));
+            for (int b = 0; b < 3; b++) CHECK_OK(pdl_exchange_wait(made[pass], b));
+        }
+        pdl_exchange_counters(made[pass], &bytes[pass], &waited_s, &polled_s);
+    }
+    fetch(got, data, sizeof(got));
+    CHECK(memcmp(values[0], got, sizeof(got)) == 0);
+    CHECK(bytes[0] == bytes[1] && pdl_exchange_messages(made[0]) == pdl_exchange_messages(made[1]));
+    for (int b = 0; b < 3; b++) {
+        int64_t      count;
+        const float *left[2];
+
+        for (int pass = 0; pass < 2; pass++) left[pass] = pdl_exchange_residual(made[pass], b, &count);
+        CHECK((left[0] == NULL) == (size == 1) && (left[1] == NULL) == (size == 1));
+        if (size > 1) CHECK(memcmp(left[0], left[1], (size_t)count * sizeof(float)) == 0);
+    }
+    for (int pass = 0; pass < 2; pass++) pdl_exchange_destroy(made[pass]);
+    give(data, sizeof(got));
+}
+
 /* Rows of a matrix to columns and back, so that nothing is one run of memory; backward adds. */
 static void moves_have_the_bits_of_the_processor(void)
 {
@@ -276,6 +320,8 @@ static void try_transport(pdl_transport_kind_t kind)
           strcmp(pdl_transport_name(transport), pdl_transport_names[kind]) == 0);
     if (size > 1) messages_arrive_in_order();
     exchanges_have_the_bits_of_the_processor();
+    sparse_sums_have_the_bits_of_the_processor("sparse_ring");
+    sparse_sums_have_the_bits_of_the_processor("sparse_pairwise");
     moves_have_the_bits_of_the_processor();
     routes_arrive();
     CHECK(kind != PDL_TRANSPORT_NCCL || size == 1 || device->ops->library->identify != fake_identify ||

@@ -38,7 +38,7 @@ typedef struct scheduled {
     int                  tag; /* of the lane */
 } scheduled_t;
 
-/* By MPI. */
+/* By what is summed in memory of the host, over MPI: its library, or sparse sums. */
 typedef struct staged {
     pdl__reduction_t     base; /* first */
     pdl__device_lanes_t *lanes;
@@ -330,7 +330,20 @@ static pdl_status_t staged_test(pdl__reduction_t *base, bool *done)
     if (!status) status = pdl__reduction_test(r->inner, done);
     if (status || !*done) return status;
     r->place = STILL;
+    base->bytes = r->inner->bytes;
     return device->ops->copy(device, r->lanes->stream, r->data, r->memory, r->bytes);
+}
+
+static int64_t staged_messages(const pdl__reduction_t *base)
+{
+    return pdl__reduction_messages(((const staged_t *)base)->inner);
+}
+
+static float *staged_residual(pdl__reduction_t *base)
+{
+    pdl__reduction_t *inner = ((staged_t *)base)->inner;
+
+    return inner->ops->residual != NULL ? inner->ops->residual(inner) : NULL;
 }
 
 static void staged_destroy(pdl__reduction_t *base)
@@ -347,7 +360,11 @@ static void staged_destroy(pdl__reduction_t *base)
 static pdl_status_t create_staged(pdl__device_lanes_t *lanes, const pdl__reduction_spec_t *spec,
                                   pdl__reduction_t **reduction)
 {
-    static const pdl__reduction_ops_t ops = {.start = staged_start, .test = staged_test, .destroy = staged_destroy};
+    static const pdl__reduction_ops_t ops = {.start = staged_start,
+                                             .test = staged_test,
+                                             .messages = staged_messages,
+                                             .residual = staged_residual,
+                                             .destroy = staged_destroy};
     pdl_tensor_device_t              *device = lanes->transport->device;
     staged_t                         *r = calloc(1, sizeof(*r));
     void                             *memory = NULL;
@@ -420,6 +437,7 @@ pdl_status_t pdl__device_reduction_create(pdl__device_lanes_t *lanes, const pdl_
 {
     pdl__reduction_spec_t ring = *spec;
 
+    if (spec->density > 0) return create_staged(lanes, spec, reduction);
     if (strcmp(spec->algorithm, "library") != 0) return create_scheduled(lanes, spec, reduction);
     if (lanes->transport->carrier != &pdl__carrier_nccl) return create_staged(lanes, spec, reduction);
     if (has_equal_parts(spec, lanes->ranks->size)) return create_native(lanes, spec, reduction);

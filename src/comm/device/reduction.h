@@ -1,6 +1,7 @@
 /*
  * Sums over the ranks, and exchanges of parts, in memory of a device: the steps of a schedule over wires with sums by the device,
- * or the collective of a library, which is the transport's own or else MPI's, through pinned memory.
+ * or the collective of a library, which is the transport's own or else MPI's, through pinned memory. Sparse sums are made in memory
+ * of the host as well: residuals and messages are there and count as no memory of the device.
  */
 #ifndef PDL_COMM_DEVICE_REDUCTION_H
 #define PDL_COMM_DEVICE_REDUCTION_H
