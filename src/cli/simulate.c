@@ -17,6 +17,7 @@ static const char *const placement_names[] = {"block", "stride"};
 typedef struct values {
     pdl__topology_values_t topology;
     const char            *name, *algorithm, *trace, *stragglers, *fail_link, *sweep_bytes, *sweep_hosts, *plot;
+    const char            *index_sets;
     pdl__texts_t           set;
     const char            *latency_factors, *bandwidth_factors, *system, *framework, *parameters, *slow, *segments;
     double                 bytes, gamma, eager, reverse_share, density, common;
@@ -48,6 +49,9 @@ static const pdl__option_t options[] = {
      PDL__POSITIVE(values_t, density, PDL_UNIT_NONE)},
     {"common", "X", NULL, "sparse: share of these that all ranks have in common",
      PDL__QUANTITY(values_t, common, PDL_UNIT_NONE)},
+    {"index-sets", "random|FILE", NULL,
+     "sparse: elements that ranks keep, drawn (random:SEED) or of a run, instead of sizes to be expected",
+     PDL__TEXT(values_t, index_sets)},
     {"stragglers", "HOST:TIME,..", NULL, "hosts that start later than the others", PDL__TEXT(values_t, stragglers)},
     {"fail-link", "A-B,..", NULL,
      "cables that are out, such as s0-s1, or random:N[:SEED]; says how much slower it gets",
@@ -105,6 +109,8 @@ typedef struct point {
     pdl_topology_t    *topology;
     bool               owned;
     double            *start_s;
+    struct pdl_stream *supports; /* of `ranks` ranks */
+    int                ranks;
     pdl_sim_case_t     asked;
     pdl_sim_verdict_t *verdicts;
     pdl_sim_report_t   report;
@@ -155,6 +161,8 @@ static pdl_status_t check_values(const values_t *v, const pdl__names_t *names)
     if (v->plot != NULL && !pdl_output_is_stdout(v->plot) && !ends_with(v->plot, ".svg"))
         return pdl_error(PDL_ERR_INPUT, "--plot writes SVG: give a name that ends in .svg, not %.200s", v->plot);
     if (v->plot != NULL && !sweep) return pdl_error(PDL_ERR_INPUT, "--plot needs --sweep-bytes or --sweep-hosts");
+    if (v->index_sets != NULL && sweep)
+        return pdl_error(PDL_ERR_INPUT, "--index-sets is for one size and one number of hosts");
     if (v->links && sweep) return pdl_error(PDL_ERR_INPUT, "--links is for one size and one number of hosts");
     if (v->trace != NULL && (sweep || names->count != 1 || v->engine != PDL_ENGINE_FLOW))
         return pdl_error(PDL_ERR_INPUT, "--trace is for one algorithm, one size and the engine flow");
@@ -170,6 +178,7 @@ static void free_point(point_t *point)
     for (int i = 0; i < point->report.count; i++) pdl_sim_verdict_free(&point->verdicts[i]);
     free(point->verdicts);
     free(point->start_s);
+    pdl__free_index_sets(point->supports, point->ranks);
     if (point->owned) pdl_topology_destroy(point->topology);
 }
 
@@ -207,6 +216,17 @@ static void ask(const setting_t *setting, int64_t bytes, point_t *point)
                                     .options = setting->options};
 }
 
+static pdl_status_t find_supports(const setting_t *setting, point_t *point)
+{
+    pdl_status_t status;
+
+    if (setting->values->index_sets == NULL) return PDL_OK;
+    point->ranks = pdl_topology_hosts(point->topology) / (int)setting->values->jobs;
+    status = pdl__read_index_sets(setting->values->index_sets, &point->asked, point->ranks, &point->supports);
+    point->asked.supports = point->supports;
+    return status;
+}
+
 /* How long the best algorithm takes when nothing has failed. */
 static pdl_status_t run_intact(const setting_t *setting, point_t *point)
 {
@@ -233,6 +253,8 @@ static pdl_status_t run_point(const setting_t *setting, int64_t bytes, point_t *
     pdl_status_t        status;
 
     ask(setting, bytes, point);
+    status = find_supports(setting, point);
+    if (status) return status;
     if (names->count == 1) {
         point->verdicts = calloc(1, sizeof(*point->verdicts));
         if (point->verdicts == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");

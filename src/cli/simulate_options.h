@@ -36,6 +36,11 @@ pdl_status_t pdl__parse_stragglers(const char *text, int hosts, double **start_s
 /* RANK:FACTOR: one rank of a plan and how many times as long its computation takes. */
 pdl_status_t pdl__parse_slow(const char *text, int64_t ranks, int64_t *rank, double *factor);
 
+/* random[:SEED], or a file (index_sets.c): what each of so many ranks keeps of the vector of the case, to be freed. */
+pdl_status_t pdl__read_index_sets(const char *text, const pdl_sim_case_t *asked, int ranks,
+                                  struct pdl_stream **supports);
+void         pdl__free_index_sets(struct pdl_stream *supports, int ranks); /* NULL is allowed */
+
 /* A-B,C-D..: takes the cables between these vertices out. */
 pdl_status_t pdl__fail_links(const char *text, pdl_topology_t *topology);
 

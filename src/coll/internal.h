@@ -49,6 +49,7 @@ struct pdl__level {
 };
 
 typedef struct pdl__tree pdl__tree_t;
+typedef struct pdl__list pdl__list_t;
 
 struct pdl_schedule {
     /* For every algorithm. */
@@ -79,6 +80,7 @@ struct pdl_schedule {
     int          degree, diameter; /* kautz */
     int          scatter_steps;    /* broadcast by scatter and allgather; kautz broadcast */
     pdl__tree_t *tree;             /* double_tree */
+    pdl__list_t *list;             /* messages with sizes of their own */
 };
 
 typedef pdl_status_t (*pdl__setup_fn_t)(pdl_schedule_t *schedule, const pdl_schedule_spec_t *spec);
@@ -215,6 +217,10 @@ void pdl__doubling_emit(const pdl_schedule_t *schedule, int step, int member, in
    or -1 where the member does nothing. */
 int  pdl__binomial_peer(int members, int step, int member, pdl__view_t view);
 void pdl__tree_destroy(pdl__tree_t *tree);
+
+/* listed.c */
+void    pdl__list_destroy(pdl__list_t *list); /* NULL is allowed */
+int64_t pdl__list_bytes(const pdl__list_t *list, const pdl_block_span_t *range);
 
 /* schedule.c: first element of block b of B over n elements, floor(b n / B). */
 int64_t pdl__first_element(int64_t block, int64_t blocks, int64_t elements);

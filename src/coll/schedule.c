@@ -203,6 +203,7 @@ void pdl_schedule_destroy(pdl_schedule_t *schedule)
 {
     if (schedule == NULL) return;
     pdl__tree_destroy(schedule->tree);
+    pdl__list_destroy(schedule->list);
     free(schedule->order);
     free(schedule->position);
     free(schedule);
@@ -271,6 +272,11 @@ int64_t pdl_schedule_size_period(const pdl_schedule_t *schedule, int group, int6
     return pdl__levels_size_period(schedule, group, elements);
 }
 
+bool pdl_schedule_listed(const pdl_schedule_t *schedule)
+{
+    return schedule->list != NULL;
+}
+
 __extension__ typedef __int128 wide_t;
 
 /* The product may need more than 64 bits only where blocks are pairs of very many ranks. */
@@ -287,6 +293,7 @@ int64_t pdl_range_bytes(const pdl_schedule_t *schedule, const pdl_block_span_t *
 {
     int64_t blocks = schedule->blocks, first = range->first, end = first + range->count, wrapped = 0;
 
+    if (schedule->list != NULL) return pdl__list_bytes(schedule->list, range);
     if (end > blocks) {
         wrapped = pdl__first_element(end - blocks, blocks, elements);
         end = blocks;

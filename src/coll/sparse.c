@@ -151,7 +151,7 @@ static pdl_status_t gather(const shape_t *shape, const pdl_stream_t **held, int 
 typedef struct work {
     pdl_stream_t        *segment; /* [ranks][inside] */
     pdl_stream_t        *piece;   /* [ranks][nodes], of the own segment */
-    pdl_stream_t        *joined;  /* [ranks] */
+    pdl_stream_t        *joined;  /* [inside] */
     const pdl_stream_t **held;    /* [ranks][max(inside, nodes)] */
 } work_t;
 
@@ -189,11 +189,13 @@ static pdl_status_t gather_all(const shape_t *shape, work_t *work, float *result
         work->held[r * nodes + r / inside] = &work->piece[r * nodes + r / inside];
     }
     status = gather(shape, work->held, shape->inside, shape->nodes, run);
-    for (size_t r = 0; status == PDL_OK && r < (size_t)shape->ranks; r++) {
-        status = pdl_stream_join(&work->held[r * nodes], shape->nodes, &shape->format, &work->joined[r]);
+    /* Ranks of equal place have the same: it is joined once. */
+    for (size_t c = 0; status == PDL_OK && c < inside; c++) {
+        status = pdl_stream_join(&work->held[c * nodes], shape->nodes, &shape->format, &work->joined[c]);
     }
     if (status != PDL_OK) return status;
-    for (size_t r = 0; r < (size_t)shape->ranks; r++) work->held[r * inside + r % inside] = &work->joined[r];
+    for (size_t r = 0; r < (size_t)shape->ranks; r++)
+        work->held[r * inside + r % inside] = &work->joined[r % inside];
     status = gather(shape, work->held, 1, shape->inside, run);
     for (size_t r = 0; status == PDL_OK && result != NULL && r < (size_t)shape->ranks; r++) {
         pdl_stream_t all;
@@ -224,7 +226,7 @@ pdl_status_t pdl_sparse_allreduce(const pdl_sparse_spec_t *spec, const pdl_strea
     pieces = (size_t)shape.ranks * (size_t)shape.nodes;
     work.segment = calloc(segments, sizeof(pdl_stream_t));
     work.piece = calloc(pieces, sizeof(pdl_stream_t));
-    work.joined = calloc((size_t)shape.ranks, sizeof(pdl_stream_t));
+    work.joined = calloc((size_t)shape.inside, sizeof(pdl_stream_t));
     work.held = calloc(segments > pieces ? segments : pieces, sizeof(*work.held));
     if (work.segment == NULL || work.piece == NULL || work.joined == NULL || work.held == NULL) {
         status = pdl_error(PDL_ERR_NOMEM, "out of memory");
@@ -233,7 +235,7 @@ pdl_status_t pdl_sparse_allreduce(const pdl_sparse_spec_t *spec, const pdl_strea
     if (status == PDL_OK) status = gather_all(&shape, &work, result, &made);
     free_streams(work.segment, segments);
     free_streams(work.piece, pieces);
-    free_streams(work.joined, (size_t)shape.ranks);
+    free_streams(work.joined, (size_t)shape.inside);
     free(work.held);
     if (status != PDL_OK) {
         pdl_sparse_run_free(&made);

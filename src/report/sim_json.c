@@ -73,7 +73,6 @@ static void write_result(pdl_json_t *json, const pdl_sim_case_t *asked, const pd
     write_energy(json, result);
     pdl_json_int(json, "events", result->events);
     pdl_json_int(json, "circuits", v->circuits);
-    pdl_json_string(json, "engine_used", pdl_engine_names[v->engine]);
     pdl_json_number(json, "wall_s", result->wall_s);
     pdl_json_int(json, "max_rss_bytes", result->max_rss_bytes);
 }

@@ -209,7 +209,6 @@ static pdl_status_t run_schedule(const pdl_sim_case_t *asked, const pdl_schedule
     if (!status) status = run_groups(asked, schedule, delay_s, verdict);
     if (status) return status;
     verdict->possible = true;
-    verdict->engine = asked->options.engine;
     judge(verdict, &bound);
     return PDL_OK;
 }
@@ -217,12 +216,19 @@ static pdl_status_t run_schedule(const pdl_sim_case_t *asked, const pdl_schedule
 /* The lower bound is that of the dense collective, which a sparse one may pass: none is given. */
 static pdl_status_t run_sparse(const pdl_sim_case_t *asked, const char *algorithm, pdl_sim_verdict_t *verdict)
 {
-    pdl_bound_t  none = {.governing = "latency"};
-    pdl_status_t status = pdl__sim_sparse(asked, algorithm, verdict);
+    pdl_bound_t      none = {.governing = "latency"};
+    pdl_sparse_run_t run = {0};
+    pdl_schedule_t  *schedule = NULL;
+    pdl_status_t     status = pdl__sparse_messages(asked, algorithm, &run);
 
+    if (!status) status = pdl__sparse_parts(asked, &run, verdict->part_s);
+    if (!status) status = pdl_sparse_schedule(&run, algorithm, pdl__case_ranks(asked), &schedule);
+    if (!status) status = run_groups(asked, schedule, 0, verdict);
+    pdl_schedule_destroy(schedule);
+    pdl_sparse_run_free(&run);
     if (status) return status;
+    verdict->segments = 1;
     verdict->possible = true;
-    verdict->engine = PDL_ENGINE_LOADS;
     judge(verdict, &none);
     return PDL_OK;
 }

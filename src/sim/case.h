@@ -4,6 +4,7 @@
 #ifndef PDL_SIM_CASE_H
 #define PDL_SIM_CASE_H
 
+#include <paradl/coll/sparse.h>
 #include <paradl/sim/sim.h>
 
 /* Ranks of one group, and the hosts of group g: rank r is on pdl__case_host(). */
@@ -27,9 +28,11 @@ pdl_status_t pdl__sim_parts(const pdl_sim_case_t *asked, const pdl_schedule_t *s
    them. */
 pdl_status_t pdl__sim_switch_circuits(const pdl_sim_case_t *asked, const pdl_schedule_t *schedule, int *circuits);
 
-/* sparse.c: runs a sparse allreduce by link loads, step by step. */
+/* sparse.c: the messages of a sparse allreduce of one group, and latency, bandwidth and reduction of the first group alone. */
 bool         pdl__is_sparse(const char *algorithm);
 pdl_status_t pdl__check_sparse(const pdl_sim_case_t *asked, const char *algorithm);
-pdl_status_t pdl__sim_sparse(const pdl_sim_case_t *asked, const char *algorithm, pdl_sim_verdict_t *verdict);
+pdl_status_t pdl__sparse_messages(const pdl_sim_case_t *asked, const char *algorithm, pdl_sparse_run_t *run);
+pdl_status_t pdl__sparse_parts(const pdl_sim_case_t *asked, const pdl_sparse_run_t *run,
+                               double part_s[PDL_PART_COUNT]);
 
 #endif

@@ -50,7 +50,7 @@ static int all_names(const pdl_sim_case_t *asked, const char **wanted)
     const char *const *names = pdl_coll_algorithms(asked->collective);
     int                count = 0;
 
-    for (int i = 0; asked->density > 0 && pdl_sparse_algorithms[i] != NULL; i++) {
+    for (int i = 0; (asked->density > 0 || asked->supports != NULL) && pdl_sparse_algorithms[i] != NULL; i++) {
         if (wanted != NULL) wanted[count] = pdl_sparse_algorithms[i];
         count++;
     }

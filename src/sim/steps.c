@@ -32,7 +32,7 @@ void pdl__flow_size_job(pdl__job_t *job, const pdl_schedule_t *schedule, int64_t
     job->steps = pdl_schedule_steps(schedule);
     job->element_bytes = bytes % 4 == 0 ? 4 : 1;
     job->elements = bytes / job->element_bytes;
-    even = job->elements % blocks == 0;
+    even = job->elements % blocks == 0 && !pdl_schedule_listed(schedule);
     job->mean_blocks = repeats && !even && (int64_t)job->ranks * job->steps > MOST_UNEVEN;
     job->block_bytes = even || job->mean_blocks ? (double)bytes / (double)blocks : 0;
 }

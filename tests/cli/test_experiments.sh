@@ -50,6 +50,10 @@ if "$PARADL" --version | grep -q "MPI"; then
         fail "feddct.py: $(tail -3 err)"
     has out "FedDCT, two ranks"
     has sparse/synthetic.svg "</svg>"
+    python3 "$SOURCE/examples/experiments/sparse_network.py" --model lenet --data synthetic --samples 64 --ranks 4 --steps 2 --bytes 1MiB \
+        --out sparse_network >out 2>err || fail "sparse_network.py: $(tail -3 err)"
+    has out "4 trained"
+    has sparse_network/times.svg "</svg>"
 fi
 python3 "$SOURCE/examples/experiments/out_of_core.py" --model resnet18 --limit 2GiB --batches 64,128 --out out_of_core >out 2>err ||
     fail "out_of_core.py: $(tail -3 err)"

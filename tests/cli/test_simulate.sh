@@ -67,6 +67,13 @@ check 'd["steps"] == 4'
 expect 0 simulate --topology dragonfly --shape 1,4,1,5 --algorithm ring --bytes 1MiB --valiant --json
 expect 0 simulate --topology abci-v --hosts 16 --bytes 128MiB --density 0.0078125 --json
 check 'd["best"] == "sparse_ring_ring"'
+# Two ranks that keep 2 and 1 of 8 elements, one of which both have: parts of 4 elements go to their owners, sums come back.
+sets=(simulate --topology ring --hosts 2 --algorithm sparse_ring --links --json)
+printf 'elements 8\n1 6\n6\n' >sets.txt
+expect 0 "${sets[@]}" --bytes 32 --index-sets sets.txt
+check 'sum(link["bytes"] for link in d["links"] if link["from"] == "h0") == (4 + 8) + (4 + 8)'
+check 'sum(link["bytes"] for link in d["links"] if link["from"] == "h1") == 4 + (4 + 8)'
+expect 0 "${sets[@]}" --bytes 64 --index-sets sets.txt
 
 # Circuits are switched once and their time is part of the result.
 expect 0 simulate --topology hybrid --hosts 32 --algorithm ring --bytes 256MiB --optical-bandwidth 50GB/s --json
@@ -172,6 +179,19 @@ refuse "--fail-link: expected A-B" "${dln[@]}" --algorithm ring --fail-link s0
 refuse "--stragglers: expected" "${dln[@]}" --algorithm ring --stragglers 64:1ms
 refuse "--latency-factors: expected" "${dln[@]}" --algorithm ring --latency-factors 1,2
 refuse "shares of 1" "${dln[@]}" --density 2
+refuse "random draws the share --density: give it" "${dln[@]}" --index-sets random
+refuse "leave one of them out" "${dln[@]}" --index-sets sets.txt --density 0.1
+refuse "sets of 2 ranks, and there are 64: use --hosts 2" "${dln[@]}" --index-sets sets.txt
+refuse "is for one size" simulate --topology dln --hosts 64 --sweep-bytes 1KiB:1MiB:4 --index-sets sets.txt
+bad_sets() { # TEXT CONTENT
+    printf "$2" >bad.txt
+    refuse "$1" simulate --topology ring --hosts 2 --bytes 32 --index-sets bad.txt
+}
+bad_sets 'bad.txt:1: expected "elements N"' '1 2\n3\n'
+bad_sets 'bad.txt:1: expected "elements N"' 'elements 8'
+bad_sets 'bad.txt:2: index 8: expected increasing ones from 0 to 7' 'elements 8\n1 8\n3\n'
+bad_sets 'bad.txt:3: index 2: expected increasing' 'elements 8\n1\n3 2\n'
+bad_sets 'bad.txt:2: "x' 'elements 8\nx\n'
 # Algorithms that take the same time are called so, the simplest first; JSON says which were asked for, the segments of each,
 # and null for unknown energy. Parts never sum to more than the time, nor is a bound passed.
 expect 0 simulate --topology ring --hosts 16 --bytes 64MiB

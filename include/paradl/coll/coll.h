@@ -117,6 +117,9 @@ int pdl_schedule_period(const pdl_schedule_t *schedule, int first[], int last[])
    elements: 1 where blocks are equal, 0 where sizes are not known to repeat. */
 int64_t pdl_schedule_size_period(const pdl_schedule_t *schedule, int group, int64_t elements);
 
+/* Whether it is a list of messages that have sizes of their own (pdl_sparse_schedule()), whatever the vector's. */
+bool pdl_schedule_listed(const pdl_schedule_t *schedule);
+
 /* Bytes of a range, of a vector of `elements` elements of `element_bytes` bytes. */
 int64_t pdl_range_bytes(const pdl_schedule_t *schedule, const pdl_block_span_t *range, int64_t elements,
                         int64_t element_bytes);

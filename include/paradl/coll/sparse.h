@@ -19,6 +19,7 @@
 #define PARADL_SPARSE_H
 
 #include <paradl/base/status.h>
+#include <paradl/coll/coll.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -48,6 +49,10 @@ pdl_status_t pdl_stream_from_values(const float *values, int64_t length, const p
 /* From pairs with strictly increasing indices. */
 pdl_status_t pdl_stream_from_pairs(const uint32_t *index, const float *value, int64_t count, int64_t length,
                                    const pdl_sparse_format_t *format, pdl_stream_t *stream);
+/* A support to be expected of a rank, values being 1: every element is kept with probability `density`; a share `common` of what is
+   kept is the same at all ranks, the rest is drawn by each. */
+pdl_status_t pdl_stream_draw(int64_t length, double density, double common, uint64_t seed, int rank,
+                             const pdl_sparse_format_t *format, pdl_stream_t *stream);
 void         pdl_stream_free(pdl_stream_t *stream);
 
 /* Bytes of the message that carries a stream. */
@@ -146,6 +151,10 @@ pdl_status_t pdl_sparse_allreduce(const pdl_sparse_spec_t *spec, const pdl_strea
 /* The same messages with the sizes to expect, as in pdl_sparse_steps(). */
 pdl_status_t pdl_sparse_expect(const pdl_sparse_spec_t *spec, double elements, double density, double common,
                                pdl_sparse_run_t *run);
+
+/* These messages as a schedule of `ranks` ranks, to be simulated: it has no vector, and cannot be verified or executed. */
+pdl_status_t pdl_sparse_schedule(const pdl_sparse_run_t *run, const char *name, int64_t ranks,
+                                 pdl_schedule_t **schedule);
 
 /* Density after the sum of s contributions, and bytes of a message of so many elements. */
 double pdl_sparse_density(double density, double common, double contributions);

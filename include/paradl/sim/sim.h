@@ -77,16 +77,18 @@ pdl_status_t pdl_sim_bound(const pdl_topology_t *topology, pdl_collective_t coll
 
 /* A collective of one group of hosts, or of several at once: the question that algorithms are compared by. */
 typedef struct pdl_sim_case {
-    pdl_topology_t   *topology; /* hybrid: its circuits are set for each algorithm */
-    pdl_collective_t  collective;
-    int64_t           bytes;    /* that every rank holds; all-to-all: what a rank sends to all together */
-    int               groups;   /* that run it at once, each on its share of the hosts; 0: one */
-    bool              strided;  /* group g has the hosts g, g + groups, ..; else consecutive ones */
-    const double     *start_s;  /* per host (stragglers); NULL: 0 */
-    int64_t           segments; /* of pipelined algorithms; 0: the best number for each algorithm */
-    double            density;  /* sparse allreduce: share of the elements (of 4 bytes) that every rank keeps */
-    double            common;   /* sparse allreduce: share of these that all ranks have in common */
-    pdl_sim_options_t options;
+    pdl_topology_t  *topology; /* hybrid: its circuits are set for each algorithm */
+    pdl_collective_t collective;
+    int64_t          bytes;    /* that every rank holds; all-to-all: what a rank sends to all together */
+    int              groups;   /* that run it at once, each on its share of the hosts; 0: one */
+    bool             strided;  /* group g has the hosts g, g + groups, ..; else consecutive ones */
+    const double    *start_s;  /* per host (stragglers); NULL: 0 */
+    int64_t          segments; /* of pipelined algorithms; 0: the best number for each algorithm */
+    double           density;  /* sparse allreduce: share of the elements (of 4 bytes) that every rank keeps */
+    double           common;   /* sparse allreduce: share of these that all ranks have in common */
+    /* Sparse allreduce: what each rank keeps of its bytes / 4 elements; NULL: messages have the sizes to be expected. */
+    const struct pdl_stream *supports;
+    pdl_sim_options_t        options;
 } pdl_sim_case_t;
 
 /* Where the time goes: each part is what the run would take if nothing else counted. */
@@ -112,7 +114,6 @@ typedef struct pdl_sim_verdict {
     int              circuits;       /* of a hybrid network that were switched for it */
     int64_t          segments;       /* that it was run with; 1: not pipelined */
     int              place;          /* in the list of algorithms, which begins with the simplest */
-    pdl_engine_t     engine;         /* that ran it: sparse algorithms are timed by link loads whatever was asked */
 } pdl_sim_verdict_t;
 
 /* The schedule of an algorithm for the ranks of one group, with what it needs to know of the topology. */
