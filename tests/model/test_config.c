@@ -1,5 +1,8 @@
 /* Networks from config.json of Hugging Face: parameters to the last one as published, the same networks as our own
-   descriptions of them, and mistakes that name the field. The texts are written from the published fields. */
+   descriptions of them, and mistakes that name the field. The texts are written from the published fields. Parameters are those that
+   Hugging Face counts in the weights of gpt2, Llama-2-7b-hf, Mistral-7B-v0.1, Mixtral-8x7B-v0.1, Qwen2.5-0.5B, Qwen3-8B, Qwen3-30B-A3B,
+   DeepSeek-V2-Lite, bert-base-uncased, and torchvision in vit_b_16. DeepSeek-V3 has 671,026,419,200 there without its prediction of more
+   tokens: 256 biases in each of 58 routers are no weights here. */
 #include <paradl/model/traits.h>
 
 #include "test.h"

@@ -215,8 +215,8 @@ static bool read_system(const pdl_published_rules_t *rules, cells_t *c, pdl_publ
 }
 
 /* Twice the operations of FP8 (data sheets of GB200 and GB300) for all but a sixth of the products, which stay in BF16 at half of
-   FP8's (Pretraining Large Language Models with NVFP4, arXiv 2509.25149, has layers of higher precision; the share of 16 % was not
-   checked against it). */
+   FP8's (Pretraining Large Language Models with NVFP4, arXiv 2509.25149, section 4.1: 16 % of the linear layers of the network with 12 G
+   parameters; what these runs kept in BF16 is not said). */
 static const double NVFP4_GAIN = 1 / (0.84 / 2 + 0.16 * 2);
 
 static bool read_policies(const pdl_published_rules_t *rules, cells_t *c, pdl_published_line_t *line)
