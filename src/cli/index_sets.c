@@ -114,9 +114,9 @@ static pdl_status_t read_sets(reader_t *in, int ranks, int64_t elements, pdl_str
     int          rank = 0, used = 0;
 
     if (sscanf(in->at, "elements %" SCNd64 "%n", &in->elements, &used) != 1 || in->elements < 1 ||
-        in->elements > UINT32_MAX || (in->at[used] != '\n' && in->at[used] != '\r'))
+        in->elements > UINT32_MAX || in->at[used + strspn(in->at + used, " \r")] != '\n')
         return pdl_error(PDL_ERR_INPUT, "%.200s:1: expected \"elements N\", the length of the vector", in->path);
-    in->at = strchr(in->at, '\n') + 1;
+    in->at = strchr(in->at + used, '\n') + 1;
     in->line = 1;
     for (; !status && *in->at != '\0'; rank++) {
         status = read_line(in);

@@ -157,22 +157,20 @@ static pdl_status_t cut(const pdl_stream_t *stream, int64_t first, int64_t lengt
     return status;
 }
 
-/* The next element that is kept, each with probability `share`, drawn with two numbers of a stream of random numbers. */
+/* Elements that are kept, each with probability `share`, in their order. */
 typedef struct draws {
     double   share;
     uint64_t seed, stream, count;
-    int64_t  at; /* -1: none yet */
+    int64_t  at; /* the latest; -1: none yet, the length: no more */
 } draws_t;
 
-static int64_t draw_next(draws_t *draws, int64_t length)
+static void draw_next(draws_t *draws, int64_t length)
 {
-    double skip = 0;
+    double skip = draws->share > 0 ? 0 : INFINITY;
 
-    if (draws->at >= length || draws->share <= 0) return draws->at = length;
-    if (draws->share < 1)
+    if (draws->share > 0 && draws->share < 1)
         skip = floor(log1p(-pdl_random_uniform(draws->seed, draws->stream, draws->count++)) / log1p(-draws->share));
-    draws->at = skip < (double)(length - draws->at) ? draws->at + 1 + (int64_t)skip : length;
-    return draws->at < length ? draws->at : (draws->at = length);
+    draws->at = skip < (double)(length - 1 - draws->at) ? draws->at + 1 + (int64_t)skip : length;
 }
 
 pdl_status_t pdl_stream_draw(int64_t length, double density, double common, uint64_t seed, int rank,
@@ -180,7 +178,8 @@ pdl_status_t pdl_stream_draw(int64_t length, double density, double common, uint
 {
     double       fixed = density * common, most = (double)length * density;
     draws_t      all = {fixed, seed, pdl_random_stream("common support", 0, 0), 0, -1};
-    draws_t      own = {fixed < 1 ? (density - fixed) / (1 - fixed) : 0, seed, 0, 0, -1};
+    draws_t      own = {fixed < 1 ? (density - fixed) / (1 - fixed) : 0, seed,
+                   pdl_random_stream("support", (uint64_t)rank, 0), 0, -1};
     int64_t      room = (int64_t)(most + 10 * sqrt(most)) + 64, count = 0;
     uint32_t    *index;
     float       *value;
@@ -189,7 +188,6 @@ pdl_status_t pdl_stream_draw(int64_t length, double density, double common, uint
     if (length < 0 || length > UINT32_MAX || !(density >= 0 && density <= 1) || !(common >= 0 && common <= 1))
         return pdl_error(PDL_ERR_INPUT, "a support of density %g, %g in common, of %lld elements cannot be drawn",
                          density, common, (long long)length);
-    own.stream = pdl_random_stream("support", (uint64_t)rank, 0);
     if (room > length) room = length;
     index = malloc(((size_t)room + 1) * sizeof(*index));
     value = malloc(((size_t)room + 1) * sizeof(*value));

@@ -188,7 +188,7 @@ bad_sets() { # TEXT CONTENT
     refuse "$1" simulate --topology ring --hosts 2 --bytes 32 --index-sets bad.txt
 }
 bad_sets 'bad.txt:1: expected "elements N"' '1 2\n3\n'
-bad_sets 'bad.txt:1: expected "elements N"' 'elements 8'
+bad_sets 'bad.txt:1: expected "elements N"' 'elements 8\r'
 bad_sets 'bad.txt:2: index 8: expected increasing ones from 0 to 7' 'elements 8\n1 8\n3\n'
 bad_sets 'bad.txt:3: index 2: expected increasing' 'elements 8\n1\n3 2\n'
 bad_sets 'bad.txt:2: "x' 'elements 8\nx\n'
