@@ -107,16 +107,17 @@ class Runs:
         return self._epochs(options)
 
     def all(self, jobs):
-        """{key: options} -> {key: the epochs of its log}."""
-        done = {}
+        """{key: options} -> {key: the epochs of its log}. Jobs with the same options are one run."""
+        done, names = {}, {}
+        for key, options in jobs.items():
+            names.setdefault(tuple(options), []).append(key)
         with concurrent.futures.ThreadPoolExecutor(self.parallel) as pool:
-            waiting = {pool.submit(self._run, options): key for key, options in jobs.items()}
+            waiting = {pool.submit(self._run, list(options)): keys for options, keys in names.items()}
             for number, future in enumerate(concurrent.futures.as_completed(waiting), 1):
-                key = waiting[future]
-                done[key] = future.result()
-                last = done[key][-1]
-                print(f"[{number}/{len(jobs)}] {' '.join(map(str, key))}: accuracy "
-                      f"{100 * last['valid_accuracy']:.2f} %", file=sys.stderr)
+                keys = waiting[future]
+                done.update((key, future.result()) for key in keys)
+                print(f"[{number}/{len(waiting)}] {' '.join(map(str, keys[0]))}: accuracy "
+                      f"{100 * future.result()[-1]['valid_accuracy']:.2f} %", file=sys.stderr)
         return done
 
 
