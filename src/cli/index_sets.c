@@ -12,8 +12,6 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -108,16 +106,26 @@ static pdl_status_t repeat(const reader_t *in, int64_t elements, pdl_stream_t *s
     return status;
 }
 
+/* "elements N", the line that comes first. */
+static pdl_status_t read_head(reader_t *in)
+{
+    static const char name[] = "elements ";
+    char             *end = NULL;
+
+    if (strncmp(in->at, name, sizeof(name) - 1) == 0) in->elements = strtoll(in->at + sizeof(name) - 1, &end, 10);
+    if (end != NULL) end += strspn(end, " \r");
+    if (end == NULL || *end != '\n' || in->elements < 1 || in->elements > UINT32_MAX)
+        return pdl_error(PDL_ERR_INPUT, "%.200s:1: expected \"elements N\", the length of the vector", in->path);
+    in->at = end + 1;
+    in->line = 1;
+    return PDL_OK;
+}
+
 static pdl_status_t read_sets(reader_t *in, int ranks, int64_t elements, pdl_stream_t *supports)
 {
-    pdl_status_t status = PDL_OK;
-    int          rank = 0, used = 0;
+    pdl_status_t status = read_head(in);
+    int          rank = 0;
 
-    if (sscanf(in->at, "elements %" SCNd64 "%n", &in->elements, &used) != 1 || in->elements < 1 ||
-        in->elements > UINT32_MAX || in->at[used + strspn(in->at + used, " \r")] != '\n')
-        return pdl_error(PDL_ERR_INPUT, "%.200s:1: expected \"elements N\", the length of the vector", in->path);
-    in->at = strchr(in->at + used, '\n') + 1;
-    in->line = 1;
     for (; !status && *in->at != '\0'; rank++) {
         status = read_line(in);
         if (!status && rank < ranks) status = repeat(in, elements, &supports[rank]);
