@@ -104,6 +104,12 @@ const char *const *pdl_coll_common(void)
     return common;
 }
 
+const char *const *pdl_coll_direct(void)
+{
+    static const char *const direct[] = {"hd_far", "swing", "shd_near", "shd_far", "rshd", "kautz", NULL};
+    return direct;
+}
+
 bool pdl_coll_nested(const char *algorithm)
 {
     return strncmp(algorithm, "ring_", 5) == 0 || strcmp(algorithm, "leader") == 0;

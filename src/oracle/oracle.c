@@ -4,14 +4,19 @@
 #include "oracle/internal.h"
 #include <math.h>
 #include <paradl/tensor/backend.h>
+#include <paradl/topo/topo.h>
 #include <stdlib.h>
 #include <string.h>
 
 pdl_status_t pdl_oracle_create(const pdl_model_t *model, const pdl_system_t *system,
                                const pdl_parameters_t *parameters, pdl_oracle_t **out)
 {
-    pdl_oracle_t *oracle = calloc(1, sizeof(*oracle));
+    pdl_oracle_t         *oracle;
+    const pdl_topology_t *network;
+    pdl_status_t          status = pdl_topology_network(system, &network);
 
+    if (status) return status;
+    oracle = calloc(1, sizeof(*oracle));
     if (!oracle) return pdl_error(PDL_ERR_NOMEM, "out of memory");
     oracle->groups = calloc(PDL_GROUP_SLOTS, sizeof(*oracle->groups));
     if (!oracle->groups) {
@@ -167,7 +172,7 @@ pdl_status_t pdl_oracle_project(pdl_oracle_t *oracle, pdl_plan_t *plan, const pd
     if (c.pe > oracle->system->pe_count)
         return pdl_error(PDL_ERR_LIMIT, "%lld devices, but %s has only %lld", (long long)c.pe, oracle->system->name,
                          (long long)oracle->system->pe_count);
-    status = pdl__profile_create(oracle->system, &oracle->p, plan, c.micro_batch, &profile);
+    status = pdl__profile_create(oracle, plan, c.micro_batch, &profile);
     if (status) return status;
     status = pdl__case_stages(&c, profile, given, &cut);
     if (!status) status = pdl__project_case(oracle, &c, profile, &cut, projection);

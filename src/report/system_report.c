@@ -9,6 +9,7 @@
 #include <paradl/report/report.h>
 #include <paradl/report/table.h>
 #include <paradl/system/fabric.h>
+#include <paradl/topo/topo.h>
 
 #include <math.h>
 
@@ -120,14 +121,20 @@ static pdl_status_t print_levels(const pdl_system_t *system, const pdl_level_t *
 
 pdl_status_t pdl_report_system(const pdl_system_t *system, FILE *stream)
 {
-    pdl_status_t status;
+    const pdl_topology_t *network;
+    pdl_status_t          status;
 
     fprintf(stream, "%s   %s\n\n", system->name, system->description != NULL ? system->description : "");
     status = print_device(system, stream);
     if (status) return status;
     fputs("\n", stream);
     status = print_levels(system, system->level, stream);
-    if (status || !system->has_host_path) return status;
+    if (!status) status = pdl_topology_network(system, &network);
+    if (status) return status;
+    if (network != NULL)
+        fprintf(stream, "\n%s joined by %s: %s\n", system->level[system->level_count - 1].name,
+                pdl_topology_name(network), pdl_topology_description(network));
+    if (!system->has_host_path) return PDL_OK;
     fputs("\nthrough host memory\n", stream);
     return print_levels(system, system->host_level, stream);
 }
@@ -192,8 +199,11 @@ static void write_storage(pdl_json_t *json, const pdl_storage_t *s)
 
 pdl_status_t pdl_report_system_json(const pdl_system_t *system, FILE *stream)
 {
-    pdl_json_t json;
+    const pdl_topology_t *network;
+    pdl_status_t          status = pdl_topology_network(system, &network);
+    pdl_json_t            json;
 
+    if (status) return status;
     pdl_document_begin(&json, stream, "system/1");
     pdl_json_string(&json, "system", system->name);
     pdl_json_string(&json, "description", system->description);
@@ -203,6 +213,14 @@ pdl_status_t pdl_report_system_json(const pdl_system_t *system, FILE *stream)
     write_storage(&json, &system->storage);
     write_levels(&json, "levels", system->level, system->level_count);
     if (system->has_host_path) write_levels(&json, "host_path", system->host_level, system->level_count);
+    if (network != NULL) {
+        pdl_json_open(&json, "network", '{');
+        pdl_json_string(&json, "topology", pdl_topology_name(network));
+        pdl_json_string(&json, "description", pdl_topology_description(network));
+        pdl_json_int(&json, "hosts", pdl_topology_hosts(network));
+        pdl_json_int(&json, "links", pdl_topology_link_count(network));
+        pdl_json_close(&json);
+    }
     pdl_json_string(&json, "parameters", system->parameters);
     pdl_json_string(&json, "backend", system->backend);
     pdl_json_close(&json);

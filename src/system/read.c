@@ -16,6 +16,7 @@
  *       {node_bandwidth, total_bandwidth, decode_samples_per_s, local: {bandwidth, capacity},
  *        shared: {client_bandwidth, bandwidth, efficiency}}
  *     fabric:            # optional: see fabric.c
+ *     network:           # optional: see network.c
  *     cost_per_pe_hour: 1.2
  *     parameters: abci-v
  *     backend: cpu       # or cuda: paradl train runs there
@@ -28,6 +29,7 @@
 #include "system/fabric.h"
 #include "system/host_link.h"
 #include "system/measured.h"
+#include "system/network.h"
 #include <paradl/base/arena.h>
 #include <paradl/base/share.h>
 #include <paradl/base/yaml.h>
@@ -43,10 +45,10 @@
 /* Bounds on the speed of a link keep every time computed from it finite and not zero. */
 #define MOST_BANDWIDTH 1e18
 
-static const char *const root_keys[] = {"paradl",           "name",       "description", "source",
-                                        "device",           "levels",     "host_path",   "storage",
-                                        "cost_per_pe_hour", "parameters", "backend",     "measured",
-                                        "operations",       "fabric",     "ownership",   NULL};
+static const char *const root_keys[] = {"paradl",  "name",      "description", "source",           "device",
+                                        "levels",  "host_path", "storage",     "cost_per_pe_hour", "parameters",
+                                        "backend", "measured",  "operations",  "fabric",           "ownership",
+                                        "network", NULL};
 static const char *const backends[] = {"cpu", "cuda"};
 static const char *const device_keys[] = {"name",
                                           "memory",
@@ -411,6 +413,7 @@ static pdl_status_t read_root(const pdl_yaml_t *root, pdl_system_t *system)
     st = read_levels(root, system);
     if (st) return st;
     st = read_host_path(root, system);
+    if (!st) st = pdl__system_read_network(root, system);
     if (st) return st;
     st = read_storage(root, &system->storage);
     if (st) return st;
@@ -494,5 +497,7 @@ pdl_status_t pdl_system_load_changed(const char *name_or_path, const char *const
 
 void pdl_system_destroy(const pdl_system_t *system)
 {
-    if (system != NULL) pdl_arena_destroy(system->arena);
+    if (system == NULL) return;
+    if (system->network != NULL && system->network->made != NULL) system->network->destroy(system->network->made);
+    pdl_arena_destroy(system->arena);
 }

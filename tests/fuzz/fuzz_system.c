@@ -4,6 +4,7 @@
  */
 #include <paradl/system/system.h>
 #include <paradl/topo/contention.h>
+#include <paradl/topo/topo.h>
 
 #include <math.h>
 #include <stdint.h>
@@ -44,6 +45,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     require(pdl_system_group_size(system, system->level_count - 1) == system->pe_count);
     require(pdl_system_level_of_span(system, system->pe_count) < system->level_count);
     require(pdl_system_common_level(system, 0, system->pe_count - 1) < system->level_count);
+    const pdl_topology_t *network;
+    /* Files that a description names are not read here. */
+    if ((system->network != NULL && system->network->path != NULL) ||
+        pdl_topology_network(system, &network) != PDL_OK) {
+        pdl_system_destroy(system);
+        return 0;
+    }
     require(system->device.memory_bytes > system->device.reserved_bytes);
     use_tree(system, false);
     use_tree(system, true);

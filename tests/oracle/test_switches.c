@@ -227,7 +227,7 @@ static void an_all_to_all_moves_what_ranks_have(void)
     REQUIRE_OK(pdl_model_load("mixtral-8x7b", &mixtral));
     REQUIRE_OK(pdl_oracle_create(mixtral, h100, &p, &oracle));
     REQUIRE_OK(pdl_oracle_plan(oracle, &c, &plan));
-    REQUIRE_OK(pdl__profile_create(h100, &p, plan, 1, &profile));
+    REQUIRE_OK(pdl__profile_create(oracle, plan, 1, &profile));
     for (int i = 0; i < profile->partition->transfer_count; i++) {
         const pdl_transfer_t *t = &profile->partition->transfers[i];
         const pdl_layer_t    *layer = pdl_model_layer(mixtral, t->layer);

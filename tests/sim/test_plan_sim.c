@@ -368,6 +368,53 @@ static void everyone_waits_for_a_slow_rank(void)
     pdl_plan_sim_destroy(sim);
 }
 
+/* On networks that are not trees everything but symmetric steps is counted link by link. */
+static void equals_the_closed_form_on_any_network(void)
+{
+    static const struct {
+        const char *network, *strategy, *expected;
+        int         nodes, devices; /* of a node */
+    } cases[] = {
+        {"{topology: torus, dims: [4, 4], link_bandwidth: 5GB/s}", "data", NULL, 16, 2},
+        {"{topology: kautz, degree: 3, diameter: 2, link_bandwidth: 2GB/s}", "data", "kautz", 12, 1},
+        {"{topology: dln, hosts: 32, hosts_per_switch: 2, link_bandwidth: 5GB/s}", "data", NULL, 32, 2},
+        {"{topology: dragonfly, shape: [2, 4, 2, 9], link_bandwidth: 5GB/s}", "data", NULL, 72, 2},
+        {"{topology: dragonfly, shape: [2, 4, 2, 9], link_bandwidth: 5GB/s}", "pipeline", NULL, 72, 2},
+        {"{topology: torus, dims: [4, 4], link_bandwidth: 5GB/s}", "spatial", NULL, 16, 2},
+        {"{topology: hypercube, hosts: 16, link_bandwidth: 5GB/s}", "tensor", NULL, 16, 2},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        pdl_parameters_t    p = plain();
+        pdl_config_t        config = pdl_config_default(cases[i].strategy);
+        const pdl_system_t *system;
+        char                text[640];
+        int                 length =
+            snprintf(text, sizeof(text),
+                     "paradl: system/1\nname: net\ndevice: {name: d, memory: 80GB, memory_bandwidth: 1000GB/s, "
+                     "peak: {fp32: 10TFLOP/s}}\nlevels:\n  - {name: node, fanout: %d, bandwidth: 50GB/s, latency: "
+                     "1us}\n  - {name: machine, fanout: %d, bandwidth: 10GB/s, latency: 5us}\nnetwork: %s\n",
+                     cases[i].devices, cases[i].nodes, cases[i].network);
+
+        p.ring_only = false;
+        config.batch = 16 * cases[i].nodes;
+        if (strcmp(cases[i].strategy, "data") == 0) config.data = cases[i].devices * cases[i].nodes;
+        if (strcmp(cases[i].strategy, "pipeline") == 0) config.pipeline = config.micro_batches = 16;
+        if (strcmp(cases[i].strategy, "spatial") == 0) config.spatial = 8;
+        if (strcmp(cases[i].strategy, "tensor") == 0) config.tensor = 4;
+        REQUIRE_OK(pdl_system_read_memory(text, (size_t)length, "net", &system));
+        pdl_plan_sim_t *sim =
+            simulate(strcmp(cases[i].strategy, "spatial") == 0 ? resnet50 : gpt2, system, &p, &config);
+        printf("     %-9s projected %g s, simulated %g s on %s\n", cases[i].strategy, sim->projected.total_s,
+               sim->simulated.total_s, cases[i].network);
+        CHECK_NEAR(sim->simulated.total_s, sim->projected.total_s, 0.01);
+        CHECK(sim->simulated.total_s > sim->simulated.compute_s);
+        if (cases[i].expected != NULL && sim->comm_count > 0) CHECK_STR(sim->comms[0].algorithm, cases[i].expected);
+        pdl_plan_sim_destroy(sim);
+        pdl_system_destroy(system);
+    }
+}
+
 static void bad_questions_are_refused(void)
 {
     pdl_plan_sim_options_t options = pdl_plan_sim_options_default();
@@ -421,6 +468,7 @@ int main(void)
     RUN(engines_agree_where_steps_are_symmetric);
     RUN(buckets_hide_behind_backward);
     RUN(everyone_waits_for_a_slow_rank);
+    RUN(equals_the_closed_form_on_any_network);
     RUN(bad_questions_are_refused);
     pdl_model_destroy(uniform);
     pdl_model_destroy(resnet50);

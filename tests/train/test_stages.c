@@ -71,7 +71,7 @@ static void check_projected(bench_t *b, const pdl_plan_t *plan)
 
     CHECK_OK(pdl__case_of_plan(b->oracle, plan, NULL, &spec.c));
     spec.prices = &prices.prices;
-    CHECK_OK(pdl__profile_create(b->system, &b->parameters, plan, spec.c.micro_batch, &spec.profile));
+    CHECK_OK(pdl__profile_create(b->oracle, plan, spec.c.micro_batch, &spec.profile));
     CHECK_OK(pdl__cut_create(b->oracle, &spec, &cut));
     for (int k = 0; k < ranks * v; k++) {
         CHECK_INT(cut.chunks[k % ranks * v + k / ranks].first, plan->stage_first[k]);

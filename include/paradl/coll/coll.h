@@ -143,6 +143,8 @@ const char *const *pdl_coll_algorithms(pdl_collective_t collective);
 /* What serves sums, scatters and gathers on machines made of nodes, the simplest first; NULL ends the list. Others are for
    particular networks, or are worse than one of these everywhere. Not all exist for all collectives and ranks. */
 const char *const *pdl_coll_common(void);
+/* Further ones, made for the networks of direct links that a machine may have in place of a tree. */
+const char *const *pdl_coll_direct(void);
 /* Whether an algorithm is made for several ranks per node, and of no use with one. */
 bool pdl_coll_nested(const char *algorithm);
 /* One line about an algorithm: what it is, which ranks it supports. */

@@ -19,6 +19,12 @@ extern "C" {
 const pdl_system_t     *pdl_oracle_system(const pdl_oracle_t *oracle);
 const pdl_parameters_t *pdl_oracle_parameters(const pdl_oracle_t *oracle);
 
+/* Of one collective by a schedule that is counted; linear in the bytes. */
+typedef struct pdl_schedule_cost {
+    double startup_s, seconds_per_byte;
+} pdl_schedule_cost_t;
+#define PDL_GROUP_COUNTED 16
+
 /* A group of the mesh as a collective sees it: how many ranks, over which level, at which effective speed. */
 typedef struct pdl_group {
     double ranks;
@@ -35,6 +41,9 @@ typedef struct pdl_group {
     /* Allreduce inside a node as it was measured there (fabric.h): start-up, all steps, a byte; other collectives take half of the last
        two. per_byte 0: not measured. */
     double fabric_startup_s, fabric_steps_s, fabric_per_byte;
+    /* Allreduces by schedules other than the ring, counted on a network that is not a tree; none on trees. */
+    pdl_schedule_cost_t counted[PDL_GROUP_COUNTED];
+    int                 counted_count;
 } pdl_group_t;
 
 typedef struct pdl_group_query {
@@ -45,12 +54,7 @@ typedef struct pdl_group_query {
 
 pdl_status_t pdl_oracle_group(pdl_oracle_t *oracle, const pdl_group_query_t *query, pdl_group_t *group);
 
-/* Of one collective by a schedule that is counted; linear in the bytes. */
-typedef struct pdl_schedule_cost {
-    double startup_s, seconds_per_byte;
-} pdl_schedule_cost_t;
-
-/* AUTO: open, the least of the next three. */
+/* AUTO: open, the least of the next three; on a network that is not a tree, of the ring and what a group has counted. */
 typedef enum pdl_algorithm_form {
     PDL_FORM_AUTO,
     PDL_FORM_RING,

@@ -151,6 +151,16 @@ typedef struct pdl_ownership_fields {
     double price_per_kwh;
 } pdl_ownership_fields_t;
 
+/* A network of any topology that joins the outermost groups in place of a tree: its hosts are the ports of these groups. The
+   topology is made, when it is first asked for, by the module that knows topologies (pdl_topology_network()), and shared by
+   copies of the system. */
+typedef struct pdl_system_network {
+    const char *text, *path; /* of a topology file: its text, or where it is */
+    double port_bytes_per_s; /* of the outermost level in the file; a copy with faster ports has faster links too */
+    void  *made;
+    void (*destroy)(void *made);
+} pdl_system_network_t;
+
 typedef struct pdl_system {
     const char   *name, *description, *source;
     pdl_device_t  device;
@@ -160,9 +170,10 @@ typedef struct pdl_system {
     bool          has_host_path;              /* ... or, when this is false, copies of level[] */
     pdl_storage_t storage;
     const struct pdl_fabric
-           *fabric;           /* collectives inside a node as they were measured (fabric.h); NULL: they were not */
-    int64_t pe_count;         /* product of the fan-outs */
-    double  cost_per_pe_hour; /* in any currency; 0 unknown */
+        *fabric; /* collectives inside a node as they were measured (fabric.h); NULL: they were not */
+    pdl_system_network_t  *network;          /* NULL: the outermost level is a tree like the others */
+    int64_t                pe_count;         /* product of the fan-outs */
+    double                 cost_per_pe_hour; /* in any currency; 0 unknown */
     pdl_ownership_fields_t ownership;
     const char            *parameters; /* name of the parameter set fitted for it, or NULL */
     const char

@@ -9,7 +9,8 @@
  * Routes are static. Up to its lowest common level a message uses, on each level, one link out of the sender's
  * group and one into the receiver's group. devices are spread over the ports of their node in blocks (devices 0 and 1 on
  * the first of two ports, 2 and 3 on the second); the ports of nodes over the links of higher groups one by one in
- * turn. A device with several links of its own (a mesh inside the node) uses one per partner.
+ * turn. A device with several links of its own (a mesh inside the node) uses one per partner. Where a system has a `network`, a
+ * message takes the network's own route between the two ports of the outermost level.
  */
 #ifndef PARADL_CONTENTION_H
 #define PARADL_CONTENTION_H
@@ -62,16 +63,18 @@ typedef struct pdl_contention_answer {
     int     level;               /* the highest level a message crosses; 0 when there is no message */
     int     bottleneck_level;    /* where the busiest link is, and ... */
     int64_t bottleneck_messages; /* ... how many messages share it */
+    double  latency_s; /* longest way over a network that is not a tree, beside the start-up of the level */
 } pdl_contention_answer_t;
 
 /* Messages of one step are equally large; then the step ends when the busiest link has carried its messages,
    and counting them is as exact as pdl_contention_run(). The counting uses that the pattern and the machine
-   repeat, so that it takes microseconds for any number of devices. */
+   repeat, so that it takes microseconds for any number of devices. On a network that is not a tree all messages are counted, and
+   pairwise steps, which are not alike there, give their mean. */
 pdl_status_t pdl_contention_explain(const pdl_system_t *system, const pdl_contention_query_t *query,
                                     pdl_contention_answer_t *answer);
 
 /* What the links of the first group of every level carry in one step, for steps in which other groups carry no more: those
-   of collectives. The messages of a few devices are looked at, so that it takes as long for any machine: those of the first ones,
+   of collectives. On a network that is not a tree, all links and the messages of all devices. The messages of a few devices are looked at, so that it takes as long for any machine: those of the first ones,
    and for groups that are larger others spread over the group, whose messages share its links evenly. */
 typedef struct pdl_step_loads pdl_step_loads_t;
 pdl_status_t pdl_step_loads_create(const pdl_system_t *system, int64_t pe_count, pdl_step_loads_t **loads);
@@ -81,9 +84,13 @@ int     pdl_step_loads_places(const pdl_step_loads_t *loads);
 int64_t pdl_step_loads_pe(const pdl_step_loads_t *loads, int place);
 /* The device of this place sends (or, `in`, receives) so much to (from) `peer`. */
 void pdl_step_loads_add(pdl_step_loads_t *loads, int place, int64_t peer, bool in, double amount);
-/* Ends the step: the most seconds that a link needs for its amounts, at efficiency[level] of its bandwidth, and the
-   highest level that was crossed. */
-double pdl_step_loads_end(pdl_step_loads_t *loads, const double efficiency[PDL_MAX_LEVELS], int *level);
+/* Ends the step: the most seconds that a link needs for its amounts, at efficiency[level] of its bandwidth, the highest level
+   that was crossed, and the latency of the longest way over a network that is not a tree. */
+double pdl_step_loads_end(pdl_step_loads_t *loads, const double efficiency[PDL_MAX_LEVELS], int *level,
+                          double *latency_s);
+
+/* The same latency for one message; 0 on trees. */
+pdl_status_t pdl_contention_latency(const pdl_system_t *system, int64_t from, int64_t to, double *latency_s);
 
 /* The two numbers most callers need. */
 pdl_status_t pdl_contention_phi(const pdl_system_t *system, const pdl_contention_query_t *query, double *phi,

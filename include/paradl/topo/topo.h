@@ -118,6 +118,10 @@ typedef struct pdl_machine_speed {
 pdl_status_t pdl_topology_of_system(const pdl_system_t *system, int64_t hosts, const pdl_machine_speed_t *speed,
                                     pdl_topology_t **topology);
 
+/* What joins the outermost groups of a system where that is not a tree; NULL where it is. It belongs to the system and is made at
+   the first call, which must not run beside others. One line that says what does not fit otherwise. */
+pdl_status_t pdl_topology_network(const pdl_system_t *system, const pdl_topology_t **network);
+
 const char *pdl_topology_name(const pdl_topology_t *topology);
 const char *pdl_topology_description(const pdl_topology_t *topology); /* its sizes, in one line */
 /* What it was made from, defaults filled in; of a YAML graph only name and hosts mean something. */

@@ -82,6 +82,12 @@ static void set_fabric(const pdl_system_t *system, const pdl_group_query_t *q, p
                              term[PDL_FABRIC_PASS] * system->fabric->value[PDL_FABRIC_PASS];
 }
 
+/* Between groups that a network of any kind joins: there, one ring takes one way, and what others do is counted. */
+static bool on_network(const pdl_system_t *system, const pdl_group_t *group)
+{
+    return system->network != NULL && group->ranks > 1 && group->level == system->level_count - 1;
+}
+
 pdl_status_t pdl__group(const pdl_system_t *system, const pdl_parameters_t *p, const pdl_group_query_t *query,
                         pdl_group_t *group)
 {
@@ -104,11 +110,17 @@ pdl_status_t pdl__group(const pdl_system_t *system, const pdl_parameters_t *p, c
     group->ranks_per_node =
         (double)query->stride < node ? fmin(group->ranks, floor(node / (double)query->stride)) : 1;
     group->rails = answer.level == 0 || answer.phi <= 1 ? usable_rails(system, p, query, answer.level) : 1;
-    if (answer.level > 0) spread_over_ports(system, p, query, &answer, group);
+    if (on_network(system, group)) {
+        group->step_s += answer.latency_s;
+        group->rails = 1;
+    } else if (answer.level > 0) {
+        spread_over_ports(system, p, query, &answer, group);
+    }
     group->nodes = ceil(group->ranks / group->ranks_per_node);
     link_speed(system, p, query, 0, &group->node_step_s, &group->node_seconds_per_byte);
     set_fabric(system, query, group);
-    return PDL_OK;
+    if (!on_network(system, group) || query->pattern != PDL_PATTERN_RING || query->host_path) return PDL_OK;
+    return pdl__count_sums(system, p, query, group);
 }
 
 /* Several rings over the links of the same devices: while one starts a step the others move bytes, so that a step takes as long as
@@ -155,6 +167,11 @@ static double allreduce_seconds(const pdl_group_t *g, pdl_algorithm_form_t form,
     double ring = rings_seconds(g, 2, bytes);
 
     if (form == PDL_FORM_RING || (ring_only && form == PDL_FORM_AUTO)) return ring;
+    if (form == PDL_FORM_AUTO && g->counted_count > 0) {
+        for (int i = 0; i < g->counted_count; i++)
+            ring = fmin(ring, g->counted[i].startup_s + bytes * g->counted[i].seconds_per_byte);
+        return ring;
+    }
     double tree = tree_allreduce(g, bytes), hierarchical = hierarchical_allreduce(g, bytes);
     if (form == PDL_FORM_TREE) return tree;
     if (form == PDL_FORM_HIERARCHICAL) return hierarchical;

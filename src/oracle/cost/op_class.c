@@ -89,7 +89,7 @@ pdl_status_t pdl_oracle_classes(pdl_oracle_t *oracle, const pdl_plan_t *plan, co
 
     for (int i = 0; i < PDL_OP_CLASS_COUNT; i++) seconds[i] = 0;
     pdl_status_t status = pdl__case_of_plan(oracle, plan, NULL, &c);
-    if (!status) status = pdl__profile_create(oracle->system, &oracle->p, plan, c.micro_batch, &profile);
+    if (!status) status = pdl__profile_create(oracle, plan, c.micro_batch, &profile);
     if (status) return status;
     bool whole = projection->replayed && add_operations(oracle, plan, seconds);
     if (!whole) add_layers(&c, profile, plan, seconds);

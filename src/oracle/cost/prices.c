@@ -61,11 +61,12 @@ static pdl_status_t price_sizes(pdl_prices_t *prices, int stages, int64_t stride
     if (!status && count > 0)
         status = pdl_contention_run(closed->oracle->system, false, messages, count, finish_s, &last_s);
     for (int i = 0; i < count && !status; i++) {
-        double step_s, efficiency;
+        double step_s, way_s, efficiency;
 
         level_speed(closed->oracle, pdl__sends_level(closed->oracle->system, messages[i].from, messages[i].to),
                     &step_s, &efficiency);
-        seconds[stage_of[i]] = fmax(seconds[stage_of[i]], step_s + finish_s[i] / efficiency);
+        status = pdl_contention_latency(closed->oracle->system, messages[i].from, messages[i].to, &way_s);
+        seconds[stage_of[i]] = fmax(seconds[stage_of[i]], step_s + way_s + finish_s[i] / efficiency);
     }
     free(messages);
     free(finish_s);
@@ -95,7 +96,7 @@ static pdl_status_t price_alike(pdl_prices_t *prices, int stages, int64_t stride
 
     (void)times;
     if (!from) return pdl_error(PDL_ERR_NOMEM, "out of memory for transfers");
-    bool         back = stages > 2 && turned(stages, to, from);
+    bool         back = stages > 2 && closed->oracle->system->network == NULL && turned(stages, to, from);
     pdl__sends_t sends = {closed->ranks, stride, stages, back ? from : to};
     pdl_status_t status = pdl__sends_find(&closed->oracle->sends, closed->oracle->system, &sends, &per_byte);
     for (int s = 0; s < stages && !status; s++) {
@@ -106,6 +107,7 @@ static pdl_status_t price_alike(pdl_prices_t *prices, int stages, int64_t stride
             double step_s, efficiency, each = per_byte[way * PDL_MAX_LEVELS + l];
 
             level_speed(closed->oracle, l, &step_s, &efficiency);
+            step_s += per_byte[stages * PDL_MAX_LEVELS + way];
             if (each >= 0) seconds[s] = fmax(seconds[s], step_s + bytes[s] * each / efficiency);
         }
     }

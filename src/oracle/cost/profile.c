@@ -16,19 +16,19 @@ static pdl_status_t price_axis(pdl_pricing_t *pr, int a)
                                PDL_PATTERN_RING};
     pdl_status_t      status;
 
-    status = pdl__group(pr->system, pr->p, &query, &pr->group[a]);
+    status = pdl_oracle_group(pr->oracle, &query, &pr->group[a]);
     if (!status)
         status = pdl__algorithm(pr->system, pr->p, &query, &pr->profile->plan->collective[a], PDL__ALL_COLLECTIVES,
                                 &pr->algorithm[a]);
     if (status || pr->rings_only) return status;
     query.pattern = PDL_PATTERN_PAIRWISE;
-    status = pdl__group(pr->system, pr->p, &query, &pr->pairwise[a]);
+    status = pdl_oracle_group(pr->oracle, &query, &pr->pairwise[a]);
     query.pattern = PDL_PATTERN_NEIGHBOURS;
     query.host_path = pr->p->host_halo;
-    if (!status) status = pdl__group(pr->system, pr->p, &query, &pr->halo[a]);
+    if (!status) status = pdl_oracle_group(pr->oracle, &query, &pr->halo[a]);
     query.pattern = PDL_PATTERN_RING;
     query.host_path = true;
-    if (!status) status = pdl__group(pr->system, pr->p, &query, &pr->staged[a]);
+    if (!status) status = pdl_oracle_group(pr->oracle, &query, &pr->staged[a]);
     return status;
 }
 
@@ -48,7 +48,7 @@ pdl_status_t pdl__price_groups(pdl_pricing_t *pr)
     if (leaders.pe_count > pr->system->pe_count) return PDL_OK;
     /* One message per node: leaders do not contend with each other. */
     leaders.stride = node;
-    pdl_status_t status = pdl__group(pr->system, pr->p, &leaders, &pr->leaders);
+    pdl_status_t status = pdl_oracle_group(pr->oracle, &leaders, &pr->leaders);
     if (!status && pr->leaders.phi > 0) pr->leaders.seconds_per_byte /= pr->leaders.phi;
     return status;
 }
@@ -415,10 +415,13 @@ static pdl_status_t profile_fill(pdl_pricing_t *pr, const pdl_plan_t *plan, doub
     return status;
 }
 
-pdl_status_t pdl__profile_create(const pdl_system_t *system, const pdl_parameters_t *p, const pdl_plan_t *plan,
-                                 double micro_batch, pdl_profile_t **out)
+pdl_status_t pdl__profile_create(pdl_oracle_t *oracle, const pdl_plan_t *plan, double micro_batch,
+                                 pdl_profile_t **out)
 {
-    pdl_pricing_t pr = {.system = system, .p = p, .profile = calloc(1, sizeof(pdl_profile_t))};
+    pdl_pricing_t pr = {.oracle = oracle,
+                        .system = pdl_oracle_system(oracle),
+                        .p = pdl_oracle_parameters(oracle),
+                        .profile = calloc(1, sizeof(pdl_profile_t))};
 
     if (!pr.profile) return pdl_error(PDL_ERR_NOMEM, "out of memory");
     pdl_status_t status = profile_fill(&pr, plan, micro_batch);

@@ -100,6 +100,7 @@ typedef struct pdl_profile {
 
 /* What pricing a layer needs to know of the groups of a mesh. */
 typedef struct pdl_pricing {
+    pdl_oracle_t           *oracle;
     const pdl_system_t     *system;
     const pdl_parameters_t *p;
     pdl_profile_t          *profile;
@@ -129,8 +130,8 @@ void pdl__price_layer(const pdl_pricing_t *pricing, int index, pdl_sums_t *sums)
 bool pdl__outside_blocks(const pdl_model_t *model, int index);
 
 /* `plan` gives modes, mesh and policies; `micro_batch` samples per replica. */
-pdl_status_t pdl__profile_create(const pdl_system_t *system, const pdl_parameters_t *p, const pdl_plan_t *plan,
-                                 double micro_batch, pdl_profile_t **profile);
+pdl_status_t pdl__profile_create(pdl_oracle_t *oracle, const pdl_plan_t *plan, double micro_batch,
+                                 pdl_profile_t **profile);
 void         pdl__profile_destroy(pdl_profile_t *profile);
 
 /* The partition into `count` stages with the smallest slowest stage, or the given one. */

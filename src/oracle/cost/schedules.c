@@ -1,11 +1,13 @@
 /*
  * Time of named schedules. Ring, double_tree and ring_ring have the closed forms that were fitted to measured runs
  * (collective.c); every other schedule is counted, step by step, on the links of the machine: the start-up of the highest
- * level that a step crosses, and what its busiest link carries, all groups of the axis at once.
+ * level that a step crosses, and what its busiest link carries, all groups of the axis at once. On a network that is not a tree all
+ * but the ring are counted.
  */
 #include "oracle/cost/cost.h"
 
 #include <paradl/coll/sparse.h>
+#include <paradl/topo/topo.h>
 
 #include <math.h>
 #include <stdlib.h>
@@ -55,7 +57,7 @@ static int count_device(counter_t *k, int step, int place, bool in)
 static void count_step(counter_t *k, int step, int times, pdl_schedule_cost_t *cost, double *reduced)
 {
     int    messages = 0, level;
-    double busy;
+    double busy, latency_s;
 
     k->reduced = 0;
     for (int place = 0; place < pdl_step_loads_places(k->loads); place++)
@@ -63,8 +65,10 @@ static void count_step(counter_t *k, int step, int times, pdl_schedule_cost_t *c
             int count = count_device(k, step, place, in != 0);
             if (count > messages) messages = count;
         }
-    busy = pdl_step_loads_end(k->loads, k->efficiency, &level);
-    cost->startup_s += times * messages * k->step_s[level];
+    busy = pdl_step_loads_end(k->loads, k->efficiency, &level, &latency_s);
+    /* The ports of a network that is not a tree work at once. */
+    if (k->system->network != NULL) messages = 1;
+    cost->startup_s += times * (messages * k->step_s[level] + latency_s);
     cost->seconds_per_byte += times * busy;
     *reduced += times * (double)k->reduced;
 }
@@ -132,6 +136,7 @@ static pdl_status_t count_sparse(counter_t *k, const pdl_plan_collective_t *name
     double                   rate = device->memory_bandwidth_bytes_per_s * device->memory_efficiency;
     pdl_sparse_step_t       *step;
     int                      steps, level;
+    double                   latency_s;
     pdl_status_t             status = pdl_sparse_steps(&spec, ELEMENTS, named->density, 0, &step, &steps);
 
     if (status) return status;
@@ -147,8 +152,8 @@ static pdl_status_t count_sparse(counter_t *k, const pdl_plan_collective_t *name
                                    step[s].bytes / (ELEMENTS * (double)sizeof(float)));
             }
         }
-        cost->seconds_per_byte += pdl_step_loads_end(k->loads, k->efficiency, &level);
-        cost->startup_s += k->step_s[level];
+        cost->seconds_per_byte += pdl_step_loads_end(k->loads, k->efficiency, &level, &latency_s);
+        cost->startup_s += k->step_s[level] + latency_s;
     }
     if (!status) pdl_step_loads_destroy(k->loads);
     free(step);
@@ -183,13 +188,57 @@ static pdl_status_t count_collective(const pdl_system_t *system, const pdl_param
     return status;
 }
 
-static pdl_algorithm_form_t form_of(const pdl_plan_collective_t *named)
+int64_t pdl__switch_ranks(const pdl_system_t *system, int64_t stride)
+{
+    const pdl_topology_t *network;
+    int64_t               devices;
+
+    if (pdl_topology_network(system, &network) || network == NULL) return 0;
+    devices = system->pe_count / pdl_topology_hosts(network) * pdl_topology_hosts_per_switch(network);
+    return devices > stride && devices % stride == 0 ? devices / stride : 0;
+}
+
+/* One more sum of the group, if there is such a schedule for so many ranks. */
+static pdl_status_t count_more(const pdl_system_t *system, const pdl_parameters_t *p,
+                               const pdl_group_query_t *query, const char *name, int64_t ranks_per_node,
+                               pdl_group_t *group)
+{
+    pdl_plan_collective_t named = {.ranks_per_node = ranks_per_node};
+    pdl_status_t          status;
+
+    if (group->counted_count == PDL_GROUP_COUNTED) return PDL_OK;
+    snprintf(named.algorithm, sizeof(named.algorithm), "%s", name);
+    status = count_collective(system, p, query, &named, PDL_COLL_ALLREDUCE, &group->counted[group->counted_count]);
+    if (!status) group->counted_count++;
+    return status == PDL_ERR_LIMIT ? PDL_OK : status;
+}
+
+pdl_status_t pdl__count_sums(const pdl_system_t *system, const pdl_parameters_t *p, const pdl_group_query_t *query,
+                             pdl_group_t *group)
+{
+    int64_t      node = (int64_t)group->ranks_per_node, at_switch = pdl__switch_ranks(system, query->stride);
+    bool         nests = node > 1 && node < query->size && query->size % node == 0;
+    pdl_status_t status = PDL_OK;
+
+    for (const char *const *name = pdl_coll_common(); *name != NULL && !status; name++) {
+        bool nested = pdl_coll_nested(*name);
+
+        if (strcmp(*name, "ring") != 0 && (!nested || nests))
+            status = count_more(system, p, query, *name, nested ? node : 0, group);
+    }
+    for (const char *const *name = pdl_coll_direct(); *name != NULL && !status; name++)
+        status = count_more(system, p, query, *name, at_switch, group);
+    return status;
+}
+
+static pdl_algorithm_form_t form_of(const pdl_system_t *system, const pdl_plan_collective_t *named)
 {
     const char *name = named->algorithm;
 
     if (named->density > 0) return PDL_FORM_COUNTED;
     if (name[0] == '\0') return PDL_FORM_AUTO;
     if (strcmp(name, "ring") == 0) return PDL_FORM_RING;
+    if (system->network != NULL) return PDL_FORM_COUNTED;
     if (strcmp(name, "double_tree") == 0) return PDL_FORM_TREE;
     if (strcmp(name, "ring_ring") == 0) return PDL_FORM_HIERARCHICAL;
     return PDL_FORM_COUNTED;
@@ -198,7 +247,7 @@ static pdl_algorithm_form_t form_of(const pdl_plan_collective_t *named)
 pdl_status_t pdl__algorithm(const pdl_system_t *system, const pdl_parameters_t *p, const pdl_group_query_t *query,
                             const pdl_plan_collective_t *named, unsigned collectives, pdl_algorithm_t *algorithm)
 {
-    *algorithm = (pdl_algorithm_t){.form = form_of(named), .named = named};
+    *algorithm = (pdl_algorithm_t){.form = form_of(system, named), .named = named};
     if (algorithm->form != PDL_FORM_COUNTED) return PDL_OK;
     for (pdl_collective_t c = PDL_COLL_ALLREDUCE; c <= PDL_COLL_ALLGATHER; c++) {
         bool exists = named->density > 0 ? c == PDL_COLL_ALLREDUCE : pdl_coll_describe(c, named->algorithm) != NULL;

@@ -56,6 +56,8 @@ pdl__sends_share_t pdl__sends_share(const pdl_system_t *system, int64_t ranks, i
     int64_t            below = level > 0 ? pdl_system_group_size(system, level - 1) : 0;
     pdl__sends_share_t share = {ranks, stride, false};
 
+    /* On a network of any kind no group stands for the others. */
+    if (system->network != NULL && level == system->level_count - 1) return share;
     /* Pipelines that stay inside one group of the machine meet only each other there, and all such groups are alike. */
     if (unit % span == 0 && ranks % unit == 0) share.extent = unit;
     /* Stages made of whole groups below that level: each such group has its ways out and in for itself. */
@@ -93,14 +95,20 @@ static pdl_status_t run(const pdl_system_t *system, const pdl__sends_t *sends, d
 {
     pdl_message_t     *messages = malloc((size_t)sends->ranks * sizeof(*messages));
     double            *finish_s = malloc((size_t)sends->ranks * sizeof(*finish_s));
+    double            *latency_s = &per_byte[sends->stages * PDL_MAX_LEVELS];
     pdl__sends_share_t share = {0, 0, false};
     int                count = messages && finish_s ? list_messages(system, sends, messages, &share) : 0, stage = 0;
     pdl_status_t       status = messages && finish_s ? PDL_OK : pdl__no_memory("for transfers between stages");
 
     if (!status) status = pdl_contention_run(system, false, messages, count, finish_s, NULL);
     for (int i = 0; i < sends->stages * PDL_MAX_LEVELS; i++) per_byte[i] = -1;
+    for (int s = 0; s < sends->stages; s++) latency_s[s] = 0;
     for (int i = 0; i < count && !status; i++) {
+        double way_s;
+
         stage = (int)(messages[i].from / sends->stride % sends->stages);
+        status = pdl_contention_latency(system, messages[i].from, messages[i].to, &way_s);
+        latency_s[stage] = fmax(latency_s[stage], way_s);
         double *most =
             &per_byte[stage * PDL_MAX_LEVELS + pdl__sends_level(system, messages[i].from, messages[i].to)];
 
@@ -126,7 +134,7 @@ static pdl_status_t fill(slot_t *slot, const pdl_system_t *system, const pdl__se
     size_t stages = (size_t)sends->stages;
 
     *slot = (slot_t){sends->ranks, sends->stride, sends->stages, malloc(stages * sizeof(int)),
-                     malloc(stages * PDL_MAX_LEVELS * sizeof(double))};
+                     malloc(stages * (PDL_MAX_LEVELS + 1) * sizeof(double))};
     pdl_status_t status = slot->to && slot->per_byte ? run(system, sends, slot->per_byte)
                                                      : pdl__no_memory("for transfers between stages");
     if (!status) {

@@ -19,8 +19,9 @@ typedef struct pdl__sends {
 typedef struct pdl__sends_cache pdl__sends_cache_t;
 
 /* per_byte[stage * PDL_MAX_LEVELS + level]: seconds that a byte of the slowest message of the stage takes which crosses this
-   level and none above it, on links at full speed; negative where there is no such message. *cache is made when it is
-   NULL; what is returned belongs to it. */
+   level and none above it, on links at full speed; negative where there is no such message. per_byte[stages * PDL_MAX_LEVELS + stage]:
+   latency of the stage's longest way over a network that is not a tree. *cache is made when it is NULL; what is returned belongs
+   to it. */
 pdl_status_t pdl__sends_find(pdl__sends_cache_t **cache, const pdl_system_t *system, const pdl__sends_t *sends,
                              const double **per_byte);
 void         pdl__sends_free(pdl__sends_cache_t *cache);

@@ -115,7 +115,10 @@ static pdl_status_t time_layer(pdl__cut_t *cut, const pdl_pricing_t *pr, int ind
 
 static pdl_status_t time_layers(pdl__cut_t *cut)
 {
-    pdl_pricing_t pr = {.system = cut->oracle->system, .p = &cut->oracle->p, .profile = cut->profile};
+    pdl_pricing_t pr = {.oracle = cut->oracle,
+                        .system = cut->oracle->system,
+                        .p = &cut->oracle->p,
+                        .profile = cut->profile};
     pdl_status_t  status = pdl__price_groups(&pr);
 
     cut->layers = calloc((size_t)cut->profile->partition->layer_count, sizeof(*cut->layers));

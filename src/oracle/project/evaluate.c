@@ -171,7 +171,7 @@ pdl_status_t pdl__config_profile(pdl_oracle_t *oracle, const pdl_config_t *confi
     pdl_profile_slot_t *slot = &oracle->profiles[i % PDL_PROFILE_SLOTS];
     const pdl_plan_t   *plan;
     pdl_status_t        status = find_plan(oracle, config, &mesh, plan_key, &plan);
-    if (!status) status = pdl__profile_create(oracle->system, &oracle->p, plan, micro_batch, &slot->profile);
+    if (!status) status = pdl__profile_create(oracle, plan, micro_batch, &slot->profile);
     if (status) return status;
     slot->key = key;
     oracle->profile_count++;

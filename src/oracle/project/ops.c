@@ -435,7 +435,7 @@ pdl_status_t pdl__price_programs(pdl_oracle_t *oracle, const pdl_plan_t *plan, p
     pricer_t     pr = {.oracle = oracle, .plan = plan, .prices = prices};
     pdl_status_t status = pdl__case_of_plan(oracle, plan, NULL, &c);
 
-    if (!status) status = pdl__profile_create(oracle->system, &oracle->p, plan, c.micro_batch, &pr.profile);
+    if (!status) status = pdl__profile_create(oracle, plan, c.micro_batch, &pr.profile);
     if (status) return status;
     pr.stages = (int)c.pipeline;
     pr.chunks = c.pipeline > 1 ? c.virtual_stages : 1;

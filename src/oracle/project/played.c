@@ -56,7 +56,7 @@ pdl_status_t pdl_oracle_time_stages(pdl_oracle_t *oracle, const pdl_plan_t *plan
     pdl__played_stage_t *played = NULL;
     pdl_status_t         status = pdl__case_of_plan(oracle, plan, NULL, &spec.c);
 
-    if (!status) status = pdl__profile_create(oracle->system, &oracle->p, plan, spec.c.micro_batch, &spec.profile);
+    if (!status) status = pdl__profile_create(oracle, plan, spec.c.micro_batch, &spec.profile);
     if (!status) status = cut_case(oracle, &spec, &cut, &played);
     if (!status) status = pdl__play_parts(&cut, played, parts);
     if (!status && stages != NULL) take_stages(&cut, played, stages);

@@ -133,36 +133,54 @@ static pdl_status_t only_rings(const question_t *q, bool *only)
     return status;
 }
 
-/* The first of the common schedules that costs no more than the cheapest. */
+/* Schedules and their prices, the simplest first. */
+enum { MOST = 24 };
+typedef struct candidates {
+    pdl_plan_collective_t named[MOST];
+    double                seconds[MOST], least;
+    int                   count;
+} candidates_t;
+
+/* Where the schedule serves all collectives of the axis. */
+static pdl_status_t add_candidate(const question_t *q, const char *name, int64_t ranks_per_node, candidates_t *list)
+{
+    pdl_plan_collective_t named = {.ranks_per_node = ranks_per_node,
+                                   .density = q->plan->collective[q->axis].density};
+    double                seconds = 0;
+    pdl_status_t          status = PDL_OK;
+
+    snprintf(named.algorithm, sizeof(named.algorithm), "%s", name);
+    if (list->count == MOST || !serves_all(q, &named)) return PDL_OK;
+    for (int i = 0; i < q->uses->count && !status; i++)
+        if (belongs(q, &q->uses->use[i])) status = price_use(q, &q->uses->use[i], &named, &seconds);
+    list->named[list->count] = named;
+    list->seconds[list->count++] = seconds;
+    list->least = fmin(list->least, seconds);
+    return status;
+}
+
+/* The first of the schedules that cost no more than the cheapest. */
 static pdl_status_t choose(const question_t *q, pdl_plan_collective_t *chosen)
 {
-    enum { MOST = 16 };
-    pdl_plan_collective_t candidate[MOST];
-    double                seconds[MOST], least = INFINITY, density = q->plan->collective[q->axis].density;
-    int64_t               node;
-    int                   count = 0;
-    bool                  rings;
-    pdl_status_t          status = nested_ranks(q, &node);
+    double       density = q->plan->collective[q->axis].density;
+    candidates_t list = {.least = INFINITY};
+    int64_t      node, at_switch = pdl__switch_ranks(q->oracle->system, pdl_mesh_stride(&q->plan->mesh, q->axis));
+    bool         rings;
+    pdl_status_t status = nested_ranks(q, &node);
 
     if (!status) status = only_rings(q, &rings);
-    if (status) return status;
-
     for (const char *const *name = density > 0 ? pdl_sparse_algorithms : pdl_coll_common();
-         *name != NULL && count < MOST && !status; name++) {
+         !status && *name != NULL; name++) {
         bool nested = density > 0 ? strcmp(*name, "sparse_ring_ring") == 0 : pdl_coll_nested(*name);
 
-        if ((nested && node == 0) || (rings && count > 0)) continue;
-        candidate[count] = (pdl_plan_collective_t){.ranks_per_node = nested ? node : 0, .density = density};
-        snprintf(candidate[count].algorithm, sizeof(candidate[count].algorithm), "%s", *name);
-        if (!serves_all(q, &candidate[count])) continue;
-        seconds[count] = 0;
-        for (int i = 0; i < q->uses->count && !status; i++)
-            if (belongs(q, &q->uses->use[i]))
-                status = price_use(q, &q->uses->use[i], &candidate[count], &seconds[count]);
-        least = fmin(least, seconds[count++]);
+        if ((nested && node == 0) || (rings && list.count > 0)) continue;
+        status = add_candidate(q, *name, nested ? node : 0, &list);
     }
-    for (int i = count - 1; i >= 0 && !status; i--)
-        if (seconds[i] <= TIE * least) *chosen = candidate[i];
+    for (const char *const *name = pdl_coll_direct(); !status && *name != NULL; name++)
+        if (q->oracle->system->network != NULL && !rings && density <= 0)
+            status = add_candidate(q, *name, at_switch, &list);
+    for (int i = list.count - 1; i >= 0 && !status; i--)
+        if (list.seconds[i] <= TIE * list.least) *chosen = list.named[i];
     return status;
 }
 

@@ -49,7 +49,8 @@ static pdl_status_t bench_begin(bench_t *b, pdl_oracle_t *oracle, const pdl_plan
     b->profile.plan = b->plan;
     pdl__compute_cost(oracle->system, &oracle->p, plan->precision, &b->profile.compute);
     b->profile.compute.model = b->plan->model;
-    b->pricing = (pdl_pricing_t){.system = oracle->system, .p = &oracle->p, .profile = &b->profile};
+    b->pricing =
+        (pdl_pricing_t){.oracle = oracle, .system = oracle->system, .p = &oracle->p, .profile = &b->profile};
     b->compiler = (pdl_compiler_t){.plan = b->plan,
                                    .partition = b->profile.partition,
                                    .capacity = b->profile.partition->transfer_count};

@@ -10,6 +10,7 @@
 #include <paradl/base/units.h>
 #include <paradl/plan/collectives.h>
 #include <paradl/report/table.h>
+#include <paradl/topo/topo.h>
 
 #include <math.h>
 #include <string.h>
@@ -50,8 +51,9 @@ static void append(char *text, const char *format, const char *value)
 /* ", infiniband x2, 3:1 above the rack": what the levels that the devices span are like. */
 static void describe_network(const pdl_system_t *system, int64_t pe, char text[CELL_SIZE])
 {
-    int  top = pdl_system_level_of_span(system, pe);
-    char number[PDL_FORMAT_SIZE];
+    const pdl_topology_t *network = NULL;
+    int                   top = pdl_system_level_of_span(system, pe);
+    char                  number[PDL_FORMAT_SIZE];
 
     for (int i = 0; i <= top && i < system->level_count; i++) {
         const pdl_level_t *level = &system->level[i];
@@ -67,6 +69,8 @@ static void describe_network(const pdl_system_t *system, int64_t pe, char text[C
             append(text, "%s", i > 0 ? system->level[i - 1].name : "device");
         }
     }
+    if (top == system->level_count - 1 && !pdl_topology_network(system, &network) && network != NULL)
+        append(text, ", %s", pdl_topology_name(network));
 }
 
 static void add_system(pdl_table_t *table, const pdl_plan_report_t *report)

@@ -284,7 +284,8 @@ static pdl_status_t simulate(pdl__pricer_t *pricer, const pdl_group_t *group, pd
 {
     pdl_comm_sim_t  *comm = &price->comm;
     pdl_comm_query_t query = {comm->primitive, &pdl_algorithm_auto, comm->size, comm->stride, comm->bytes};
-    bool             tree = strcmp(comm->algorithm, "double_tree") == 0 && group->ranks_per_node > 1;
+    bool             tree = strcmp(comm->algorithm, "double_tree") == 0 && group->ranks_per_node > 1 &&
+                pdl_oracle_system(pricer->oracle)->network == NULL;
     placement_t      placement = place(pricer, &query);
     double           phases = comm->primitive == PDL_ALLREDUCE ? 2 : 1, later_s = 0;
     pdl_sim_result_t result = {0};

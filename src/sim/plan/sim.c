@@ -14,10 +14,11 @@ pdl_plan_sim_options_t pdl_plan_sim_options_default(void)
     return (pdl_plan_sim_options_t){.engine = PDL_ENGINE_FLOW, .slow_factor = 1, .trace_ranks = 8};
 }
 
-/* "device 3" or "node 0", by the level that the vertex is a group of. */
+/* "device 3" or "node 0", by the level that the vertex is a group of; "port 5" and "switch 7" of a network. */
 static void name_vertex(const pdl_system_t *system, int hosts, int vertex, char *buffer, size_t size)
 {
-    int first = hosts;
+    const pdl_topology_t *network = NULL;
+    int                   first = hosts, ports;
 
     if (vertex < hosts) {
         snprintf(buffer, size, "device %d", vertex);
@@ -27,6 +28,15 @@ static void name_vertex(const pdl_system_t *system, int hosts, int vertex, char 
         int64_t group = pdl_system_group_size(system, l);
         int     count = (int)((hosts + group - 1) / group);
 
+        if (l == system->level_count - 1 && !pdl_topology_network(system, &network) && network != NULL) {
+            ports = pdl_topology_hosts(network);
+            vertex -= first;
+            if (vertex < ports)
+                snprintf(buffer, size, "port %d", vertex);
+            else
+                snprintf(buffer, size, "switch %d", vertex - ports);
+            return;
+        }
         if (vertex < first + count) {
             snprintf(buffer, size, "%s %d", system->level[l].name, vertex - first);
             return;

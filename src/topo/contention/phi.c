@@ -10,7 +10,7 @@
  * do those at the same place in repeating blocks of size * stride devices. One of each kind is counted.
  */
 #include "base/integer.h"
-#include "topo/contention/tree.h"
+#include "topo/contention/network.h"
 
 #include <paradl/topo/contention.h>
 
@@ -350,7 +350,9 @@ pdl_status_t pdl_contention_explain(const pdl_system_t *system, const pdl_conten
     pdl_status_t st = check_query(system, query);
 
     if (st) return st;
-    pdl__tree_init(&tree, system, query->host_path);
+    st = pdl__tree_init(&tree, system, query->host_path);
+    if (st) return st;
+    if (tree.network != NULL && query->size > 1) return pdl__network_explain(&tree, query, answer);
     if (query->size > 1) {
         for (int l = 0; l < tree.level_count; l++) links = max64(links, tree.level[l].links);
         counter_t counter = {.tree = &tree};

@@ -59,7 +59,7 @@ static int number_of(link_names_t *names, const pdl__hop_t *hop)
 
 static pdl_status_t lay_routes(const pdl__tree_t *tree, const pdl_message_t *messages, flight_t *flight)
 {
-    size_t       entries = (size_t)flight->count * 2 * (size_t)tree->level_count, size = 16;
+    size_t       entries = (size_t)flight->start[flight->count], size = 16;
     link_names_t names = {0};
     pdl_status_t st = PDL_OK;
 
@@ -74,12 +74,18 @@ static pdl_status_t lay_routes(const pdl__tree_t *tree, const pdl_message_t *mes
     memset(names.number, -1, size * sizeof(*names.number));
     for (int m = 0; m < flight->count; m++) {
         pdl__hop_t hops[PDL__ROUTE_MAX];
+        int        links[PDL_MAX_ROUTE], at = flight->start[m];
         int        length = pdl__tree_route(tree, messages[m].from, messages[m].to, hops);
-        flight->start[m + 1] = flight->start[m] + length;
+        int        across = pdl__tree_network(tree, messages[m].from, messages[m].to, links);
         for (int i = 0; i < length; i++) {
             int link = number_of(&names, &hops[i]);
-            flight->route[flight->start[m] + i] = link;
+            flight->route[at++] = link;
             flight->capacity[link] = tree->level[hops[i].level].capacity;
+        }
+        for (int i = 0; i < across; i++) {
+            int link = number_of(&names, &(pdl__hop_t){tree->level_count, false, 0, links[i]});
+            flight->route[at++] = link;
+            flight->capacity[link] = pdl__tree_network_capacity(tree, links[i]);
         }
     }
     flight->links = names.count;
@@ -102,13 +108,40 @@ static void free_flight(flight_t *flight)
     free(flight->rates);
 }
 
-static pdl_status_t create_flight(int count, int levels, flight_t *flight)
+/* Where the route of every message begins and, at the end, how many entries they have; at least one, to have some memory. */
+static pdl_status_t set_starts(const pdl__tree_t *tree, const pdl_message_t *messages, flight_t *flight)
 {
-    size_t n = (size_t)count + 1, entries = n * 2 * (size_t)levels;
+    int64_t entries = 0;
 
+    for (int m = 0; m < flight->count; m++) {
+        pdl__hop_t hops[PDL__ROUTE_MAX];
+        int        links[PDL_MAX_ROUTE];
+
+        entries += pdl__tree_route(tree, messages[m].from, messages[m].to, hops) +
+                   pdl__tree_network(tree, messages[m].from, messages[m].to, links);
+        if (entries > INT_MAX / 4)
+            return pdl_error(PDL_ERR_LIMIT, "%d messages at once are too many", flight->count);
+        flight->start[m + 1] = (int)entries;
+    }
+    return PDL_OK;
+}
+
+static pdl_status_t create_flight(const pdl__tree_t *tree, const pdl_message_t *messages, int count,
+                                  flight_t *flight)
+{
+    size_t n = (size_t)count + 1, entries;
+
+    *flight = (flight_t){.count = count, .start = calloc(n, sizeof(int))};
+    if (flight->start == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory for %d messages", count);
+    pdl_status_t status = set_starts(tree, messages, flight);
+    if (status) {
+        free_flight(flight);
+        return status;
+    }
+    entries = (size_t)flight->start[count] + 1;
     *flight = (flight_t){
         .count = count,
-        .start = calloc(n, sizeof(int)),
+        .start = flight->start,
         .route = malloc(entries * sizeof(int)),
         .capacity = malloc(entries * sizeof(double)),
         .active = malloc(n * sizeof(int)),
@@ -184,8 +217,9 @@ pdl_status_t pdl_contention_run(const pdl_system_t *system, bool host_path, cons
     pdl_status_t st = check_messages(system, messages, count);
 
     if (st) return st;
-    pdl__tree_init(&tree, system, host_path);
-    st = create_flight(count, tree.level_count, &flight);
+    st = pdl__tree_init(&tree, system, host_path);
+    if (st) return st;
+    st = create_flight(&tree, messages, count, &flight);
     if (st) return st;
     st = lay_routes(&tree, messages, &flight);
     if (st) goto free_flight;

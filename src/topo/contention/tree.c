@@ -20,7 +20,7 @@ static void set_links(pdl__tree_level_t *out, const pdl_level_t *level)
     if (fabs(whole - effective) > 1e-9 * effective || whole < 1) out->capacity *= effective / (double)out->links;
 }
 
-void pdl__tree_init(pdl__tree_t *tree, const pdl_system_t *system, bool host_path)
+pdl_status_t pdl__tree_init(pdl__tree_t *tree, const pdl_system_t *system, bool host_path)
 {
     const pdl_level_t *levels = host_path ? system->host_level : system->level;
     int64_t            size = 1;
@@ -35,6 +35,10 @@ void pdl__tree_init(pdl__tree_t *tree, const pdl_system_t *system, bool host_pat
         out->span = out->shared ? size : out->child;
         set_links(out, &levels[l]);
     }
+    if (system->network == NULL) return PDL_OK;
+    tree->network_speed =
+        system->level[system->level_count - 1].bandwidth_bytes_per_s / system->network->port_bytes_per_s;
+    return pdl_topology_network(system, &tree->network);
 }
 
 static int64_t floor_mod(int64_t a, int64_t b)
@@ -85,6 +89,37 @@ int pdl__tree_route(const pdl__tree_t *tree, int64_t from, int64_t to, pdl__hop_
         hops[count++] = (pdl__hop_t){l, true, to / span, pdl__tree_link(tree, l, to, from)};
     }
     return count;
+}
+
+/* The host of the network that a device's messages enter or leave it by: a port of its group. */
+static int host_of(const pdl__tree_t *tree, int64_t pe, int64_t peer)
+{
+    int                      top = tree->level_count - 1;
+    const pdl__tree_level_t *at = &tree->level[top];
+
+    return (int)((pe / at->child * at->links + pdl__tree_link(tree, top, pe, peer)) %
+                 pdl_topology_hosts(tree->network));
+}
+
+int pdl__tree_network(const pdl__tree_t *tree, int64_t from, int64_t to, int links[PDL_MAX_ROUTE])
+{
+    int top = tree->level_count - 1;
+
+    if (tree->network == NULL || from == to || pdl__tree_common_level(tree, from, to) < top) return 0;
+    return pdl_topology_route(tree->network, host_of(tree, from, to), host_of(tree, to, from), links);
+}
+
+double pdl__tree_network_capacity(const pdl__tree_t *tree, int link)
+{
+    return tree->network_speed * pdl_topology_links(tree->network)[link].bytes_per_s;
+}
+
+double pdl__tree_network_latency(const pdl__tree_t *tree, const int *links, int count)
+{
+    double latency_s = 0;
+
+    for (int i = 0; i < count; i++) latency_s += pdl_topology_links(tree->network)[links[i]].latency_s;
+    return latency_s;
 }
 
 /* The ports above level 1 follow from that on level 1; most of the time no division is needed. */

@@ -3,12 +3,13 @@
  *
  * The links of a level belong to spans of devices: normally each child of the level (a device on level 0, a group of the
  * level below above it) has its own links to the level, in both directions; on a shared medium the children of a
- * group use the links of the group together.
+ * group use the links of the group together. Where a network of another kind joins the outermost groups, a message crosses, between
+ * its links out of one such group and into the other, those of the network's route.
  */
 #ifndef PARADL_TOPO_TREE_H
 #define PARADL_TOPO_TREE_H
 
-#include <paradl/system/system.h>
+#include <paradl/topo/topo.h>
 
 typedef struct pdl__tree_level {
     int64_t child; /* devices in one child */
@@ -20,12 +21,15 @@ typedef struct pdl__tree_level {
 } pdl__tree_level_t;
 
 typedef struct pdl__tree {
-    int               level_count;
-    int64_t           pe_count;
-    pdl__tree_level_t level[PDL_MAX_LEVELS];
+    int                   level_count;
+    int64_t               pe_count;
+    pdl__tree_level_t     level[PDL_MAX_LEVELS];
+    const pdl_topology_t *network;       /* between the groups of the outermost level; NULL: none */
+    double                network_speed; /* of its links over what its description says */
 } pdl__tree_t;
 
-void pdl__tree_init(pdl__tree_t *tree, const pdl_system_t *system, bool host_path);
+/* Fails where the network is not what its level can be joined by. */
+pdl_status_t pdl__tree_init(pdl__tree_t *tree, const pdl_system_t *system, bool host_path);
 
 /* Which of its span's links on `level` a device uses for messages to or from `peer`. */
 int64_t pdl__tree_link(const pdl__tree_t *tree, int level, int64_t pe, int64_t peer);
@@ -41,6 +45,11 @@ typedef struct pdl__hop {
     int64_t span, link;
 } pdl__hop_t;
 int pdl__tree_route(const pdl__tree_t *tree, int64_t from, int64_t to, pdl__hop_t hops[PDL__ROUTE_MAX]);
+
+/* The links of the network that a message crosses; 0 where there is none or the message does not get there. */
+int    pdl__tree_network(const pdl__tree_t *tree, int64_t from, int64_t to, int links[PDL_MAX_ROUTE]);
+double pdl__tree_network_capacity(const pdl__tree_t *tree, int link);
+double pdl__tree_network_latency(const pdl__tree_t *tree, const int *links, int count);
 
 /* Walks over consecutive devices and knows pdl__tree_link() of each without dividing: for levels above 0. */
 typedef struct pdl__walk {

@@ -4,37 +4,30 @@
  *
  * The start-up of a message is that of the highest level it crosses. It is given to links so that the sum over the
  * route is just that: half of level 0's to each link of level 0, and to those of a higher level half of what
- * the level adds to the one below.
+ * the level adds to the one below. Where a network of another kind joins the outermost groups, its links and switches follow those of
+ * the tree, with latencies of their own, and its hosts are one vertex each, as the routers of ports.
  */
-#include "topo/contention/tree.h"
+#include "topo/contention/network.h"
 #include "topo/network.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct machine {
-    pdl__tree_t tree;
-    int         first_link[PDL_MAX_LEVELS];
-    int         first_vertex[PDL_MAX_LEVELS]; /* of the groups of a level */
-    int         levels;                       /* that join the hosts */
+    pdl__tree_t  tree;
+    pdl__links_t links;
+    int          first_vertex
+        [PDL_MAX_LEVELS]; /* of the groups of a level, the outermost being the network where there is one */
+    int levels;           /* that join the hosts */
 } machine_t;
 
-static int link_number(const machine_t *machine, const pdl__hop_t *hop)
-{
-    int64_t within = hop->span * machine->tree.level[hop->level].links + hop->link;
-
-    return machine->first_link[hop->level] + (int)(2 * within) + hop->down;
-}
-
-/* The way up, then the way down: the tree names the links of each level in pairs. */
 static int route_machine(const pdl_topology_t *topology, int src, int dst, int *links)
 {
     const machine_t *machine = topology->data;
-    pdl__hop_t       hops[PDL__ROUTE_MAX];
-    int              count = pdl__tree_route(&machine->tree, src, dst, hops);
+    int              way[PDL__WAY_MAX], count = pdl__links_route(&machine->links, src, dst, way);
 
-    for (int i = 0; i < count; i++)
-        links[hops[i].down ? count - 1 - hops[i].level : hops[i].level] = link_number(machine, &hops[i]);
+    memcpy(links, way, (size_t)count * sizeof(*links));
     return count;
 }
 
@@ -68,14 +61,15 @@ static void add_level(pdl_topology_t *topology, const pdl_system_t *system, cons
     double                   share = level == 0 ? speed->fabric_share : speed->network_share;
     double                   latency_s = link_latency(system, speed, level);
     pdl_link_kind_t          kind = level == 0 ? PDL_LINK_NVLINK : PDL_LINK_SWITCH;
+    bool                     ports = machine->tree.network != NULL && level == machine->tree.level_count - 1;
 
-    machine->first_link[level] = topology->link_count;
     for (int64_t s = 0; s < spans; s++) {
         int above = machine->first_vertex[level] + (int)(s * at->span / group);
         int below = level == 0 ? (int)s : machine->first_vertex[level - 1] + (int)s;
 
         if (at->shared) below = above;
         for (int64_t i = 0; i < at->links; i++) {
+            if (ports) above = machine->first_vertex[level] + (int)(s * at->links + i);
             pdl__add_link(topology, below, above, at->shared ? PDL_LINK_INTERNAL : kind, share * at->capacity,
                           latency_s);
             pdl__add_link(topology, above, below, at->shared ? PDL_LINK_INTERNAL : kind, share * at->capacity,
@@ -85,28 +79,50 @@ static void add_level(pdl_topology_t *topology, const pdl_system_t *system, cons
     }
 }
 
+static void add_network(pdl_topology_t *topology, const pdl_machine_speed_t *speed)
+{
+    const machine_t      *machine = topology->data;
+    const pdl_topology_t *network = machine->tree.network;
+    int                   first = machine->first_vertex[machine->levels - 1];
+
+    for (int i = 0; i < pdl_topology_link_count(network); i++) {
+        pdl_link_t *link = &topology->links[topology->link_count++];
+
+        *link = pdl_topology_links(network)[i];
+        link->src += first;
+        link->dst += first;
+        link->bytes_per_s = speed->network_share * pdl__tree_network_capacity(&machine->tree, i);
+    }
+}
+
 static pdl_status_t build(pdl_topology_t *topology, const pdl_system_t *system, int64_t hosts,
                           const pdl_machine_speed_t *speed)
 {
-    machine_t *machine = calloc(1, sizeof(*machine));
-    int64_t    switches = 0, links = 0;
+    machine_t   *machine = calloc(1, sizeof(*machine));
+    int64_t      switches = 0;
+    bool         network;
+    pdl_status_t status;
 
     topology->data = machine;
     if (machine == NULL) return pdl_error(PDL_ERR_NOMEM, "no memory for the network of %s", system->name);
-    pdl__tree_init(&machine->tree, system, false);
+    status = pdl__tree_init(&machine->tree, system, false);
     machine->levels = pdl_system_level_of_span(system, hosts) + 1;
+    network = machine->tree.network != NULL && machine->levels == system->level_count;
+    if (!status) status = pdl__links_init(&machine->links, &machine->tree, hosts, machine->levels);
+    if (status) return status;
     for (int l = 0; l < machine->levels; l++) {
         const pdl__tree_level_t *at = &machine->tree.level[l];
 
         machine->first_vertex[l] = (int)(hosts + switches);
-        switches += pieces(hosts, at->child * at->fanout);
-        links += 2 * pieces(hosts, at->span) * at->links;
-        if (links > PDL__MOST_LINKS || switches > PDL__MOST_VERTICES) break;
+        switches += network && l == machine->levels - 1 ? pdl_topology_vertices(machine->tree.network)
+                                                        : pieces(hosts, at->child * at->fanout);
+        if (switches > PDL__MOST_VERTICES) break;
     }
-    pdl_status_t status = pdl__topology_reserve(topology, hosts, switches, links);
+    status = pdl__topology_reserve(topology, hosts, switches, machine->links.count);
     if (status) return status;
     topology->group = (int)pdl_system_group_size(system, 0);
     for (int l = 0; l < machine->levels; l++) add_level(topology, system, speed, l);
+    if (network) add_network(topology, speed);
     topology->spec.hosts = hosts;
     snprintf(topology->description, sizeof(topology->description),
              "%d of the devices of %.60s, %d levels, %d links", topology->hosts, system->name, machine->levels,
