@@ -44,6 +44,14 @@ static const pdl__message_t *receive_of(const pdl__steps_t *steps, const pdl__st
     return &steps->messages.receives.message[step->receive_first + receive];
 }
 
+/* Where a staged message is after its arrival. */
+static const char *arrived_at(pdl__steps_t *steps, const pdl__step_t *step, int receive)
+{
+    const char *slot = slot_of(steps, step, receive);
+
+    return steps->ops->arrived != NULL ? steps->ops->arrived(steps, receive % step->window, slot) : slot;
+}
+
 static pdl_status_t post_receive(pdl__steps_t *steps, const pdl__step_t *step, int receive)
 {
     const pdl__message_t *message;
@@ -144,7 +152,8 @@ static pdl_status_t advance_receive(pdl__steps_t *steps, const pdl__step_t *step
     }
     steps->receive++;
     if (status || message->folds) return status;
-    if (message->staged) status = apply(steps, message, slot_of(steps, step, r));
+    if (message->staged) status = apply(steps, message, arrived_at(steps, step, r));
+    if (steps->ops->release != NULL) steps->ops->release(steps, r % step->window);
     return status ? status : post_receive(steps, step, r + step->window);
 }
 

@@ -24,6 +24,9 @@ typedef struct pdl__steps_ops {
     pdl_status_t (*complete)(pdl__steps_t *steps, bool send, int i, bool block, bool *done);
     pdl_status_t (*add)(pdl__steps_t *steps, const char *from, char *to, int64_t count);
     pdl_status_t (*copy)(pdl__steps_t *steps, const char *from, char *to, int64_t count);
+    /* Where a message that was to go to a slot is, once it is complete, and that it has been used; NULL: in its slot. */
+    const char *(*arrived)(pdl__steps_t *steps, int i, const char *slot);
+    void (*release)(pdl__steps_t *steps, int i);
     /* Around the messages that a step begins with. */
     pdl_status_t (*group)(pdl__steps_t *steps, bool begin);
 } pdl__steps_ops_t;

@@ -92,11 +92,16 @@ static pdl_schedule_t *make_schedule(pdl_collective_t collective, const char *al
                                                                                                    : NULL;
 }
 
+/* Two of three executors send through memory that the ranks share. */
+static pdl_mailbox_t *mailbox;
+
 /* NULL when the schedule has no part for every rank. */
 static pdl_executor_t *make_executor(const pdl_schedule_t *schedule, const type_case_t *type, MPI_Op op,
                                      int64_t elements, const int64_t *counts, int64_t chunk)
 {
+    static int          made;
     pdl_executor_spec_t spec = {.schedule = schedule,
+                                .mailbox = made++ % 3 != 0 ? mailbox : NULL,
                                 .comm = MPI_COMM_WORLD,
                                 .type = type->type,
                                 .op = op,
@@ -392,11 +397,14 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     if (rank > 0) setvbuf(stdout, NULL, _IOLBF, 0);
+    REQUIRE_OK(pdl_mailbox_create(MPI_COMM_WORLD, &mailbox));
+    CHECK(ranks == 1 ? mailbox == NULL : mailbox != NULL);
     RUN(every_size);
     RUN(every_shape);
     RUN(every_type_and_operation);
     RUN(same_bits_on_every_rank);
     RUN(refuses_what_does_not_fit);
+    pdl_mailbox_destroy(mailbox);
     failed = test_failures != 0;
     MPI_Allreduce(&failed, &all, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
     MPI_Finalize();

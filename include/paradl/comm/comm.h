@@ -35,6 +35,13 @@ pdl_status_t pdl_scratch_create(pdl_scratch_t **scratch);
 void         pdl_scratch_destroy(pdl_scratch_t *scratch); /* after the executors; NULL is allowed */
 size_t       pdl_scratch_bytes(const pdl_scratch_t *scratch);
 
+/* Memory that all ranks of a communicator share on one machine, through which an executor then sends its messages in place of MPI.
+   Collective. *mailbox is NULL where ranks are on several machines, are more than 8, or there is no room for it. Vectors above 256 KiB, or
+   what PARADL_SHARED says, still go by MPI. */
+typedef struct pdl_mailbox pdl_mailbox_t;
+pdl_status_t               pdl_mailbox_create(MPI_Comm comm, pdl_mailbox_t **mailbox);
+void pdl_mailbox_destroy(pdl_mailbox_t *mailbox); /* NULL is allowed; no executor may use it any more */
+
 typedef struct pdl_executor_spec {
     const pdl_schedule_t *schedule;    /* needed during creation only */
     MPI_Comm              comm;        /* borrowed; no other messages may use it while the executor runs */
@@ -44,6 +51,7 @@ typedef struct pdl_executor_spec {
     const int64_t        *counts;      /* reduce-scatter, allgather: of each rank's part; NULL: equal parts */
     int64_t               chunk_bytes; /* 0: default */
     pdl_scratch_t        *scratch;     /* borrowed, grows during creation; NULL: the executor has its own */
+    pdl_mailbox_t        *mailbox;     /* of this communicator, borrowed; NULL: messages are MPI's */
 } pdl_executor_spec_t;
 
 typedef struct pdl_executor pdl_executor_t;

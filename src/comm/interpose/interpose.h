@@ -67,6 +67,7 @@ typedef struct pdl__state {
     int                rank, ranks;
     double             latency_s, bytes_per_s;
     bool               one_node;              /* all ranks share memory */
+    pdl_mailbox_t     *mailbox;               /* of `comm`, where they do; NULL: not to be had */
     pdl_coll_price_t  *price[PDL_COLL_COUNT]; /* of each algorithm; made at first use */
     pdl__plan_t        plan[PDL__PLANS];
     int                next_plan; /* the oldest, to be replaced */

@@ -4,6 +4,7 @@
  */
 #include "comm/choose.h"
 #include "comm/interpose/interpose.h"
+#include "comm/mpi/mailbox.h"
 
 #include <paradl/base/units.h>
 
@@ -14,11 +15,10 @@
 
 #define SECONDS_PER_REDUCED_BYTE 0.2e-9 /* an addition reads two streams and writes one, out of cache */
 
-/* In shared memory, messages from about this size on (Open MPI's limit, less its header) are handed over with a handshake, which takes as long as
-   so many start-ups; and of vectors up to SMALL the library's own are as fast as anything built of messages. */
+/* On one machine, MPI's messages from about this size on (Open MPI's limit, less its header) are handed over with a handshake, which
+   takes as long as so many start-ups. */
 #define HANDSHAKE_BYTES    4032
 #define HANDSHAKE_STARTUPS 2.5
-#define SMALL_BYTES        2048
 
 /* `bytes` 0: of no size in particular. */
 static pdl_status_t make_schedule(const pdl__state_t *state, pdl_collective_t collective, const char *algorithm,
@@ -83,7 +83,8 @@ static const char *find_cheapest(const pdl__state_t *state, pdl_collective_t col
 
     for (int i = 0; names[i] != NULL; i++) {
         const pdl_coll_price_t *price = &state->price[collective][i];
-        bool   agrees = state->one_node && bytes * price->bytes > HANDSHAKE_BYTES * price->startups;
+        bool agrees = state->one_node && !pdl__mailbox_takes(state->mailbox, (int64_t)bytes, 1) &&
+                      bytes * price->bytes > HANDSHAKE_BYTES * price->startups;
         double seconds =
             price->startups * (agrees ? 1 + HANDSHAKE_STARTUPS : 1) * state->latency_s +
             bytes * (price->bytes / state->bytes_per_s + price->reduced_bytes * SECONDS_PER_REDUCED_BYTE);
@@ -114,6 +115,17 @@ static pdl_status_t choose_on_network(const pdl__state_t *state, pdl_collective_
                                  schedule);
 }
 
+/* Allreduces on one machine for which the library's own were measured to be as fast as anything of ours: of small vectors, and of two
+   ranks, where these have a mailbox, from what goes through it to what is bound by memory. */
+static bool library_is_best(const pdl__state_t *state, double bytes)
+{
+    enum { SMALL_BYTES = 2048, TINY_BYTES = 512, LARGE_BYTES = 8 << 20 };
+
+    if (!state->one_node) return false;
+    if (state->mailbox == NULL || state->ranks != 2) return bytes <= SMALL_BYTES;
+    return bytes <= TINY_BYTES || (bytes < LARGE_BYTES && !pdl__mailbox_takes(state->mailbox, (int64_t)bytes, 1));
+}
+
 pdl_status_t pdl__choose(pdl__state_t *state, pdl_collective_t collective, const char *wanted, double bytes,
                          pdl_schedule_t **schedule)
 {
@@ -123,7 +135,7 @@ pdl_status_t pdl__choose(pdl__state_t *state, pdl_collective_t collective, const
     if (strcmp(wanted, "auto") == 0) {
         if (pdl__settings()->network != NULL && state->ranks == pdl_topology_hosts(pdl__settings()->network))
             return choose_on_network(state, collective, bytes, schedule);
-        if (state->one_node && collective == PDL_COLL_ALLREDUCE && bytes <= SMALL_BYTES) return PDL_OK;
+        if (collective == PDL_COLL_ALLREDUCE && library_is_best(state, bytes)) return PDL_OK;
         if (state->price[collective] == NULL) status = find_prices(state, collective);
         if (status) return status;
         wanted = find_cheapest(state, collective, bytes);
@@ -179,7 +191,8 @@ static pdl_status_t make_executor(pdl__state_t *state, pdl__plan_t *plan)
                                                         .op = plan->op,
                                                         .elements = plan->elements,
                                                         .counts = plan->counts,
-                                                        .chunk_bytes = pdl__settings()->chunk_bytes},
+                                                        .chunk_bytes = pdl__settings()->chunk_bytes,
+                                                        .mailbox = state->mailbox},
                                  &plan->executor);
     if (status == PDL_OK) say_choice(state, schedule, bytes);
     pdl_schedule_destroy(schedule);

@@ -31,6 +31,7 @@ static int delete_state(MPI_Comm comm, int key, void *value, void *extra)
     pdl__background_drain(state);
     pdl__plans_fini(state);
     if (state->background != MPI_COMM_NULL) PMPI_Comm_free(&state->background);
+    pdl_mailbox_destroy(state->mailbox);
     if (state->comm != MPI_COMM_NULL) PMPI_Comm_free(&state->comm);
     free(state->scratch);
     free(state);
@@ -129,6 +130,8 @@ static pdl_status_t fill_state(MPI_Comm comm, pdl__state_t *state)
     if (!status) status = PDL_MPI(PMPI_Comm_size(comm, &state->ranks));
     if (!status) status = split(comm, state->rank, &state->comm);
     if (!status && state->ranks > 1) status = look_for_nodes(state);
+    if (!status && state->one_node && pdl__settings()->network == NULL)
+        status = pdl_mailbox_create(state->comm, &state->mailbox);
     if (state->latency_s <= 0) state->latency_s = state->one_node ? NODE_LATENCY_S : NETWORK_LATENCY_S;
     if (!status && pdl__background_runs()) status = split(comm, state->rank, &state->background);
     if (!status && pdl__settings()->measure && state->ranks > 1) status = measure(state);

@@ -26,6 +26,7 @@ typedef struct bench_run {
     pdl_bench_t               *bench;
     int                        row_capacity;
     MPI_Comm                   comm;
+    pdl_mailbox_t             *mailbox; /* where all ranks are on one machine */
     float                     *input, *data;
     double                    *seconds; /* of the iterations */
 } bench_run_t;
@@ -233,7 +234,8 @@ static pdl_status_t measure_schedule(bench_run_t *run, const pdl_schedule_t *sch
                                 .type = pdl__mpi->float32,
                                 .op = pdl__mpi->op[PDL__OP_SUM],
                                 .elements = elements,
-                                .chunk_bytes = chunk_bytes(run)};
+                                .chunk_bytes = chunk_bytes(run),
+                                .mailbox = run->mailbox};
     bench_case_t        one = {.algorithm = algorithm, .elements = elements, .simulated_s = simulated_s};
     pdl_status_t        status = agree(run->comm, pdl_executor_create(&spec, &one.executor));
 
@@ -400,7 +402,9 @@ static pdl_status_t run_all(const pdl_bench_options_t *options, pdl_bench_t *ben
         status = pdl_error(PDL_ERR_INPUT, "the job has %d ranks and the network %d hosts: start one rank on each",
                            bench->ranks, pdl_topology_hosts(options->network));
     if (!status) status = agree(run.comm, name_library(bench));
+    if (!status && options->network == NULL) status = pdl_mailbox_create(run.comm, &run.mailbox);
     if (!status) status = measure_sizes(&run);
+    pdl_mailbox_destroy(run.mailbox);
     pdl__mpi->Comm_free(&run.comm);
     return status;
 }

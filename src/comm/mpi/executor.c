@@ -1,37 +1,16 @@
 /*
  * Runs the steps of one rank over MPI, in memory of the host.
  */
-#include <paradl/comm/comm.h>
+#include "comm/mpi/executor.h"
 
 #include "base/memory.h"
 #include "comm/mpi/check.h"
-#include "comm/mpi/reduce.h"
-#include "comm/steps.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define TAGS 32768 /* every MPI has at least so many */
-
-struct pdl_scratch {
-    char  *slots, *pack;
-    size_t slots_bytes, pack_bytes;
-};
-
-struct pdl_executor {
-    pdl__steps_t
-        steps; /* first: a pdl__steps_t is cast to this. The relay of its areas is ours, others come with a run */
-    MPI_Comm         comm;
-    MPI_Datatype     type;
-    pdl_collective_t collective;
-    int64_t          elements;
-    pdl__reducer_t   reducer;
-    MPI_Request     *send_request;    /* of the current step */
-    MPI_Request     *receive_request; /* by slot */
-    pdl_scratch_t   *scratch;         /* `own`, or shared */
-    pdl_scratch_t    own;
-};
 
 static pdl_status_t send(pdl__steps_t *steps, int i, const char *from, int64_t count, int peer)
 {
@@ -70,19 +49,19 @@ static pdl_status_t complete(pdl__steps_t *steps, bool send, int i, bool block, 
     return status;
 }
 
-static pdl_status_t add(pdl__steps_t *steps, const char *from, char *to, int64_t count)
+pdl_status_t pdl__executor_add(pdl__steps_t *steps, const char *from, char *to, int64_t count)
 {
     return pdl__reducer_apply(&((pdl_executor_t *)steps)->reducer, from, to, count);
 }
 
-static pdl_status_t copy(pdl__steps_t *steps, const char *from, char *to, int64_t count)
+pdl_status_t pdl__executor_copy(pdl__steps_t *steps, const char *from, char *to, int64_t count)
 {
     memcpy(to, from, (size_t)(count * steps->extent));
     return PDL_OK;
 }
 
 static const pdl__steps_ops_t ops = {
-    .send = send, .receive = receive, .complete = complete, .add = add, .copy = copy};
+    .send = send, .receive = receive, .complete = complete, .add = pdl__executor_add, .copy = pdl__executor_copy};
 
 /* malloc of elements, at least one byte so that NULL is a failure. */
 static char *reserve(const pdl_executor_t *executor, int64_t elements)
@@ -110,8 +89,11 @@ static pdl_status_t make_messages(pdl_executor_t *executor, const pdl_executor_s
     int64_t chunk = spec->chunk_bytes > 0 ? spec->chunk_bytes : PDL__CHUNK_BYTES;
     int     narrow;
 
-    executor->steps.ops = &ops;
     executor->steps.extent = executor->reducer.extent;
+    if (pdl__mailbox_takes(spec->mailbox, spec->elements * executor->steps.extent, executor->steps.extent))
+        executor->mailbox = spec->mailbox;
+    if (executor->mailbox != NULL && chunk > PDL__MAILBOX_SLOT_BYTES) chunk = PDL__MAILBOX_SLOT_BYTES;
+    executor->steps.ops = executor->mailbox != NULL ? &pdl__mailbox_ops : &ops;
     pdl_status_t status = pdl__mpi_count(chunk / executor->steps.extent, &narrow);
     if (status) return status;
     return pdl__steps_init(&executor->steps, spec->schedule, rank, spec->elements, spec->counts, chunk,
@@ -127,8 +109,10 @@ static pdl_status_t make_buffers(pdl_executor_t *executor)
     executor->send_request = malloc(((size_t)messages->most_sends + 1) * sizeof(MPI_Request));
     executor->receive_request = malloc(((size_t)messages->most_window + 1) * sizeof(MPI_Request));
     executor->steps.area[PDL__AREA_RELAY] = reserve(executor, layout->relay_count * layout->pair_elements);
-    if (executor->send_request == NULL || executor->receive_request == NULL ||
-        executor->steps.area[PDL__AREA_RELAY] == NULL ||
+    executor->outgoing = calloc((size_t)messages->most_sends + 1, sizeof(*executor->outgoing));
+    executor->incoming = calloc((size_t)messages->most_window + 1, sizeof(*executor->incoming));
+    if (executor->send_request == NULL || executor->receive_request == NULL || executor->outgoing == NULL ||
+        executor->incoming == NULL || executor->steps.area[PDL__AREA_RELAY] == NULL ||
         !enlarge(executor, messages->slot_elements, &scratch->slots, &scratch->slots_bytes) ||
         !enlarge(executor, messages->pack_elements, &scratch->pack, &scratch->pack_bytes))
         return pdl__no_memory("for the buffers of a collective");
@@ -182,6 +166,8 @@ void pdl_executor_destroy(pdl_executor_t *executor)
     pdl__steps_fini(&executor->steps);
     free(executor->send_request);
     free(executor->receive_request);
+    free(executor->outgoing);
+    free(executor->incoming);
     free(executor->own.slots);
     free(executor->own.pack);
     free(executor->steps.area[PDL__AREA_RELAY]);

@@ -15,7 +15,7 @@
     X(Abort) X(Allgather) X(Allreduce) X(Alltoall) X(Barrier) X(Bcast) X(Comm_dup) X(Comm_free)          \
     X(Comm_rank) X(Comm_set_errhandler) X(Comm_size) X(Comm_split) X(Comm_split_type) X(Error_string)    \
     X(Finalize) X(Get_count) X(Get_library_version) X(Iallgather) X(Iallgatherv) X(Iallreduce)           \
-    X(Ibarrier) X(Ibcast) X(Init) X(Init_thread) X(Initialized) X(Irecv) X(Ireduce_scatter) X(Isend)     \
+    X(Ibarrier) X(Ibcast) X(Init) X(Init_thread) X(Initialized) X(Iprobe) X(Irecv) X(Ireduce_scatter) X(Isend)     \
     X(Reduce_local) X(Reduce_scatter_block) X(Request_get_status) X(Test) X(Type_get_extent) X(Wait)     \
     X(Wtime)
 /* clang-format on */
