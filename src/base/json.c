@@ -105,6 +105,14 @@ void pdl_json_open(pdl_json_t *json, const char *key, char bracket)
     json->depth++;
 }
 
+void pdl_json_open_row(pdl_json_t *json, char bracket)
+{
+    assert(json->depth > 0 && json->closer[json->depth - 1] == ']');
+    fputs(json->empty[json->depth - 1] ? "\n" : ",\n", json->stream);
+    json->empty[json->depth - 1] = true; /* its comma is written */
+    pdl_json_open(json, NULL, bracket);
+}
+
 void pdl_json_close(pdl_json_t *json)
 {
     assert(json->depth > 0);

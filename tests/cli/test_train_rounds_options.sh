@@ -47,15 +47,15 @@ done
 # Timelines: every update of every worker of the rank, and of every net.
 events() {
     python3 -c 'import json, sys
-names = [e["name"] for e in json.load(open(sys.argv[1]))["traceEvents"]]
+names = [e["name"] for e in json.load(open("t.json"))["traceEvents"] if e["ph"] == "X" and e["pid"] == int(sys.argv[1])]
 print(*(sum(n.startswith(p) for n in names) for p in sys.argv[2:]))' "$@"
 }
 expect 0 "${common[@]}" --aggregate local:3 --steps 6 --trace t.json
-[ "$(events t.json update worker mean)" = "24 8 2" ] || fail "local: $(events t.json update worker mean)"
+[ "$(events 0 update worker mean)" = "24 8 2" ] || fail "local: $(events 0 update worker mean)"
 expect 0 "${common[@]}" --aggregate sem --epochs 2 --pe 2 --trace t.json
-[ "$(events t.json.1 update worker mean models)" = "40 4 1 1" ] || fail "sem: $(events t.json.1 update worker mean models)"
+[ "$(events 1 update worker mean models)" = "40 4 1 1" ] || fail "sem: $(events 1 update worker mean models)"
 expect 0 "${common[@]}" --aggregate feddct --nets 2 --epochs 1 --trace t.json
-[ "$(events t.json update worker mean)" = "80 8 2" ] || fail "feddct: $(events t.json update worker mean)"
+[ "$(events 0 update worker mean)" = "80 8 2" ] || fail "feddct: $(events 0 update worker mean)"
 
 # refused OPTION... : names the first option, says why and what to do.
 refused() {

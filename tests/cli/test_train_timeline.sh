@@ -19,6 +19,15 @@ planned, listed, run = names("plan.json"), names("dry.json"), names("run.json")
 assert planned == listed, (planned, listed)
 assert planned == names("simulated.json")
 assert [name for name in run if not name.startswith("wait for ")] == [name for name in planned if name != "load"]
+
+def memory(path):
+    return max(e["args"]["value"] for e in json.load(open(path))["traceEvents"] if e["ph"] == "C" and e["pid"] == 0)
+
+assert memory("plan.json") == memory("run.json") == memory("simulated.json") > 0
+# One file for all ranks, by one clock: what they do together they do at the same time.
+slices = [e for e in json.load(open("run.json"))["traceEvents"] if e["ph"] == "X"]
+spans = [(min(e["ts"] for e in slices if e["pid"] == rank), max(e["ts"] + e["dur"] for e in slices if e["pid"] == rank)) for rank in (0, 1)]
+assert max(begin for begin, end in spans) < min(end for begin, end in spans) and spans[0][0] >= 0, spans
 PY
 done
 finish

@@ -7,6 +7,7 @@
 #include "comm/inside.h"
 #include "ranks.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 static float value(int64_t i, int of_rank)
@@ -199,6 +200,21 @@ static void wrong_messages_are_refused(void)
     pdl_ranks_request_destroy(other);
 }
 
+/* Ranks of one machine have one clock: what is measured is no farther off than is said. */
+static void clocks_are_compared(void)
+{
+    pdl_clock_t first, last;
+
+    REQUIRE_OK(pdl_ranks_clock(ranks, &first));
+    REQUIRE_OK(pdl_ranks_clock(ranks, &last));
+    CHECK(fabs(first.offset_s) <= first.error_s && (rank > 0) == (first.error_s > 0) && first.error_s < 1);
+    CHECK(last.at_s > first.at_s);
+    first = (pdl_clock_t){.at_s = 10, .offset_s = 1};
+    last = (pdl_clock_t){.at_s = 20, .offset_s = 2};
+    CHECK_NEAR(pdl_clock_common(&first, &last, 15), 16.5, 1e-15);
+    CHECK_NEAR(pdl_clock_common(&first, &last, 30), 32, 1e-15);
+}
+
 int main(void)
 {
     if (!begin_ranks()) return 1;
@@ -208,5 +224,6 @@ int main(void)
     RUN(rows_find_their_way);
     RUN(bytes_come_together);
     RUN(wrong_messages_are_refused);
+    RUN(clocks_are_compared);
     return end_ranks();
 }

@@ -7,6 +7,11 @@
  *     pdl_trace_name(&trace, 0, 1, "communication");
  *     pdl_trace_slice(&trace, &(pdl_trace_slice_t){.thread = 1, .name = "send", .start_s = 0.5, .end_s = 1, .micro_batch = 0});
  *     pdl_trace_end(&trace);
+ *
+ * Times are written to the nanosecond. Processes may write their events apart and put them together:
+ *
+ *     pdl_trace_begin_part(&part, memory);   ...   pdl_trace_end(&part);
+ *     pdl_trace_append(&trace, text, length);
  */
 #ifndef PARADL_TRACE_H
 #define PARADL_TRACE_H
@@ -40,8 +45,15 @@ typedef struct pdl_trace_slice {
 } pdl_trace_slice_t;
 
 void pdl_trace_begin(pdl_trace_t *trace, FILE *stream);
+/* Events without the head of a document, for pdl_trace_append(). */
+void pdl_trace_begin_part(pdl_trace_t *trace, FILE *stream);
+void pdl_trace_append(pdl_trace_t *trace, const char *part, size_t length);
 /* Of a process, or of one of its threads. */
 void pdl_trace_name(pdl_trace_t *trace, int64_t process, int thread, const char *name);
+/* What else is to be known of a process. */
+void pdl_trace_label(pdl_trace_t *trace, int64_t process, const char *text);
+/* A number that keeps its value up to the next one of this name. */
+void pdl_trace_counter(pdl_trace_t *trace, int64_t process, const char *name, double at_s, double value);
 void pdl_trace_slice(pdl_trace_t *trace, const pdl_trace_slice_t *slice);
 void pdl_trace_end(pdl_trace_t *trace);
 

@@ -73,6 +73,15 @@ pdl_status_t pdl_ranks_barrier(pdl_ranks_t *ranks);
    headed by "rank R: " (of the job, also in a group) unless all ranks say the same. */
 pdl_status_t pdl_ranks_agree(pdl_ranks_t *ranks, pdl_status_t status);
 
+/* Collective. The clock of this rank (CLOCK_MONOTONIC) beside that of rank 0: what rank 0 reads is `offset_s` more, to `error_s`, at
+   `at_s` of this one. Of rank 0 all but the time are 0. */
+typedef struct pdl_clock {
+    double at_s, offset_s, error_s;
+} pdl_clock_t;
+pdl_status_t pdl_ranks_clock(pdl_ranks_t *ranks, pdl_clock_t *clock);
+/* A time of this rank by the clock of rank 0; between two comparisons clocks drift evenly. */
+double pdl_clock_common(const pdl_clock_t *first, const pdl_clock_t *last, double time_s);
+
 /* Bytes that this rank has sent since pdl_ranks_create(), over these ranks and all groups made of them, counted where
    messages are posted. Of a sum, MPI gathers the values in its own way: they count as sent to each of the others. What
    pdl_ranks_agree(), a barrier or a broadcast takes is not counted. */

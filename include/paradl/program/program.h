@@ -297,6 +297,8 @@ typedef enum pdl_traffic {
 pdl_traffic_t pdl_program_op_traffic(const pdl_program_op_t *op);
 /* Bytes of all operations. */
 void pdl_program_traffic(const pdl_program_t *program, double sent[PDL_TRAFFIC_COUNT]);
+/* Bytes of the device's buffers that are alive at every operation: op_count of them. */
+void pdl_program_alive(const pdl_program_t *program, double *bytes);
 /* The buffer that an operation writes, the first where there are several; or -1. */
 int pdl_program_op_output(const pdl_program_op_t *op);
 

@@ -249,7 +249,7 @@ typedef struct pdl_session_exchange {
 /* Writes up to PDL_MAX_EXCHANGES of them, and returns how many. */
 int pdl_session_exchanges(const pdl_session_t *session, pdl_session_exchange_t exchanges[PDL_MAX_EXCHANGES]);
 
-/* The times of the latest steps as Chrome/Perfetto JSON; spec.timeline must have been set. */
+/* Collective. The times of the latest steps of all ranks as one file of rank 0, for Perfetto; spec.timeline must have been set. */
 pdl_status_t pdl_session_trace(const pdl_session_t *session, const char *path);
 
 #ifdef __cplusplus

@@ -98,7 +98,7 @@ typedef struct pdl_train_options {
     bool                    logged;           /* rank 0 keeps a log, which checkpoints must not run ahead of */
     bool                    resume;           /* goes on from the latest, if there is one */
     bool                    overwrite; /* replaces the checkpoints of another run, which are refused otherwise */
-    const char             *trace;     /* file, or NULL; rank r > 0 adds ".r" */
+    const char             *trace;     /* file of rank 0 for all ranks, or NULL */
     pdl_train_observer_t    observer;
 } pdl_train_options_t;
 void pdl_train_defaults(pdl_train_options_t *options);

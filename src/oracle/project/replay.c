@@ -156,6 +156,21 @@ static void name_tracks(pdl_trace_t *trace, const pdl_replay_rank_t *rank)
                            t < TRACK_STAGE ? pdl_op_stream_names[t] : stage_tracks[t - TRACK_STAGE]);
 }
 
+/* Memory where it changes; without memory for the sum itself the timeline goes without. */
+static void trace_memory(pdl_trace_t *trace, const pdl_replay_rank_t *rank)
+{
+    double *bytes = malloc(((size_t)rank->program->op_count + 1) * sizeof(*bytes)), last = -1;
+
+    if (bytes == NULL) return;
+    pdl_program_alive(rank->program, bytes);
+    for (int i = 0; i < rank->program->op_count; i++) {
+        if (bytes[i] == last || rank->program->op[i].stream != PDL_STREAM_COMPUTE) continue;
+        pdl_trace_counter(trace, rank->rank, "memory of tensors", rank->start_s[i], bytes[i]);
+        last = bytes[i];
+    }
+    free(bytes);
+}
+
 void pdl_replay_trace(const pdl_replay_rank_t *ranks, int count, FILE *stream)
 {
     pdl_trace_t trace;
@@ -163,7 +178,8 @@ void pdl_replay_trace(const pdl_replay_rank_t *ranks, int count, FILE *stream)
 
     pdl_trace_begin(&trace, stream);
     for (int k = 0; k < count; k++) name_tracks(&trace, &ranks[k]);
-    for (int k = 0; k < count; k++)
+    for (int k = 0; k < count; k++) {
+        trace_memory(&trace, &ranks[k]);
         for (int i = 0; i < ranks[k].program->op_count; i++) {
             const pdl_program_op_t *op = &ranks[k].program->op[i];
             pdl_trace_slice(&trace, &(pdl_trace_slice_t){.process = ranks[k].rank,
@@ -174,5 +190,6 @@ void pdl_replay_trace(const pdl_replay_rank_t *ranks, int count, FILE *stream)
                                                          .end_s = ranks[k].end_s[i],
                                                          .micro_batch = op->micro_batch});
         }
+    }
     pdl_trace_end(&trace);
 }

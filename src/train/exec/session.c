@@ -321,6 +321,7 @@ pdl_status_t pdl_session_create(const pdl_session_spec_t *spec, pdl_session_t **
     if (!status) pdl__session_count_bytes(s);
     if (!status && !s->dry) status = pdl__session_list(s);
     if (!status && !s->dry && spec->initial) status = pdl_ranks_agree(spec->ranks, pdl__session_initialise(s));
+    if (!status && !s->dry && spec->timeline) status = pdl_ranks_clock(spec->ranks, &s->observer.clock);
     if (status) {
         pdl_session_destroy(s);
         return status;

@@ -230,8 +230,9 @@ typedef struct pdl__observer {
     int                 not_finite; /* what is known of numbers that are not finite (finite.c); 0: nothing */
     char                not_finite_text[512];
     pdl__moment_t      *timeline;
-    int                 timeline_count;
+    int64_t             timeline_count; /* of all moments; the latest PDL__TIMELINE_CAPACITY are kept */
     double              timeline_zero_s;
+    pdl_clock_t         clock;                       /* of this rank beside rank 0, when the timeline began */
     double              class_s[PDL_OP_CLASS_COUNT]; /* of all steps */
     double              moved_s;                     /* redistribution of the operation at hand */
     /* Devices that work while the host goes on (events.c): */
@@ -424,7 +425,7 @@ pdl_status_t pdl__session_execute(pdl_session_t *session, const pdl_program_t *p
 void pdl__dry_spec(const pdl_plan_t *plan, pdl_backend_t *backend, pdl_session_spec_t *spec);
 
 /* Seconds since some fixed moment. */
-#define PDL__TIMELINE_CAPACITY 400000
+#define PDL__TIMELINE_CAPACITY 400000 /* moments of a session */
 /* events.c: events of the device, where it has times of its own: made, and destroyed; a step begins, an operation has been
    given to the stream that computes, and the step has been waited for. */
 pdl_status_t pdl__events_create(pdl_session_t *session);
@@ -439,7 +440,7 @@ void pdl__session_note(pdl_session_t *session, int op, bool waits, double start_
 void pdl__trace_moment(pdl_session_t *session, const pdl__moment_t *moment);
 /* Something of a round has ended that began at start_s; only the timeline has it. */
 void pdl__trace_span(pdl_session_t *session, int op, double start_s);
-/* The timelines of sessions of this rank into one file; rank r > 0 adds ".r" to its name. */
+/* Collective. The timelines of sessions of all ranks into one file of rank 0, by its clock. */
 pdl_status_t pdl__trace_write(const pdl_session_t *const *sessions, int count, const char *path);
 
 #endif
