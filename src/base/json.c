@@ -105,12 +105,11 @@ void pdl_json_open(pdl_json_t *json, const char *key, char bracket)
     json->depth++;
 }
 
-void pdl_json_open_row(pdl_json_t *json, char bracket)
+void pdl_json_row(pdl_json_t *json)
 {
     assert(json->depth > 0 && json->closer[json->depth - 1] == ']');
     fputs(json->empty[json->depth - 1] ? "\n" : ",\n", json->stream);
     json->empty[json->depth - 1] = true; /* its comma is written */
-    pdl_json_open(json, NULL, bracket);
 }
 
 void pdl_json_close(pdl_json_t *json)
@@ -173,5 +172,12 @@ void pdl_json_bool(pdl_json_t *json, const char *key, bool value)
 {
     start_value(json, key);
     fputs(value ? "true" : "false", json->stream);
+    end_value(json);
+}
+
+void pdl_json_raw(pdl_json_t *json, const char *key, const char *text)
+{
+    start_value(json, key);
+    fputs(text, json->stream);
     end_value(json);
 }

@@ -39,7 +39,8 @@ static double microseconds(double seconds)
 
 static void begin_event(pdl_trace_t *trace, const char *phase, const char *name, int64_t process)
 {
-    pdl_json_open_row(&trace->json, '{');
+    pdl_json_row(&trace->json);
+    pdl_json_open(&trace->json, NULL, '{');
     pdl_json_string(&trace->json, "ph", phase);
     pdl_json_string(&trace->json, "name", name);
     pdl_json_int(&trace->json, "pid", process);
@@ -81,7 +82,9 @@ void pdl_trace_slice(pdl_trace_t *trace, const pdl_trace_slice_t *slice)
     pdl_json_int(&trace->json, "tid", slice->thread);
     pdl_json_number(&trace->json, "ts", microseconds(slice->start_s));
     pdl_json_number(&trace->json, "dur", microseconds(slice->end_s - slice->start_s));
-    if (slice->micro_batch >= 0 || slice->fact_count > 0) {
+    if (slice->args != NULL) {
+        pdl_json_raw(&trace->json, "args", slice->args);
+    } else if (slice->micro_batch >= 0 || slice->fact_count > 0) {
         pdl_json_open(&trace->json, "args", '{');
         if (slice->micro_batch >= 0) pdl_json_int(&trace->json, "micro_batch", slice->micro_batch);
         for (int i = 0; i < slice->fact_count; i++)
@@ -89,6 +92,12 @@ void pdl_trace_slice(pdl_trace_t *trace, const pdl_trace_slice_t *slice)
         pdl_json_close(&trace->json);
     }
     pdl_json_close(&trace->json);
+}
+
+void pdl_trace_event(pdl_trace_t *trace, const char *text)
+{
+    pdl_json_row(&trace->json);
+    pdl_json_raw(&trace->json, NULL, text);
 }
 
 void pdl_trace_end(pdl_trace_t *trace)

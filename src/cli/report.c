@@ -18,6 +18,7 @@
 typedef struct values {
     const char *output, *title, *charts;
     bool        text, extract, no_core;
+    int64_t     max_events;
 } values_t;
 
 static const pdl__option_t options[] = {
@@ -25,6 +26,8 @@ static const pdl__option_t options[] = {
      PDL__TEXT(values_t, output), .letter = 'o'},
     {"title", "TEXT", NULL, "title of the page; else what the first document is about", PDL__TEXT(values_t, title)},
     {"charts", "DIR", NULL, "also writes every chart as a file of SVG", PDL__TEXT(values_t, charts)},
+    {"max-events", "N", "200000", "of a timeline, operations that the page shows: whole updates, the first ones",
+     PDL__INT(values_t, max_events, 1)},
     {"no-core", NULL, NULL, "a page of a plan that cannot be asked again, 0.5 MB smaller",
      PDL__FLAG(values_t, no_core)},
     {"text", NULL, NULL, "prints answers, charts and tables instead, for a terminal", PDL__FLAG(values_t, text)},
@@ -183,6 +186,7 @@ static pdl_status_t run(const void *given, const pdl__operands_t *operands)
     for (int i = 0; !status && i < operands->count; i++) status = add(documents, operands->text[i]);
     if (!status && pdl_documents_count(documents) == 0)
         status = pdl_error(PDL_ERR_INPUT, "%.200s: there are no documents in it", operands->text[0]);
+    if (!status && !v->extract) pdl_documents_limit_events(documents, v->max_events);
     if (!status && v->extract)
         status = extract(v, documents);
     else if (!status && v->text)
@@ -195,7 +199,8 @@ static pdl_status_t run(const void *given, const pdl__operands_t *operands)
 
 const pdl__command_t pdl__report_commands[] = {
     {.name = "report",
-     .usage = "DOCUMENT|PLAN.yaml... [-o PAGE.html] [--title TEXT] [--charts DIR] [--no-core] [--text] | --extract "
+     .usage = "DOCUMENT|PLAN.yaml... [-o PAGE.html] [--title TEXT] [--charts DIR] [--max-events N] [--no-core] "
+              "[--text] | --extract "
               "PAGE.html "
               "[-o DIR]",
      .summary = "makes one page of plans, simulations, runs, sweeps and validations",

@@ -118,10 +118,38 @@ python3 - <<'PY' || fail "the still of a timeline"
 import json
 text = open("timelines.html").read()
 slices = sum(len([e for e in json.load(open(name))["traceEvents"] if e["ph"] == "X"]) for name in ("projected.json", "measured.json"))
-assert text.count('<rect class="fill') == slices, slices
+assert text.count('height="16"><title>') == slices, slices
 PY
 expect 0 report projected.json measured.json --text
 has out "forward conv1"
+has out "Memory over time"
+# Events are packed, and come back to the byte, also where lines and blanks were others; what does not fit is counted.
+expect 0 report timelines.html --extract -o back
+cmp -s projected.json back/1-projected.json && cmp -s measured.json back/2-measured.json || fail "timelines do not come back"
+python3 -m json.tool measured.json indented.json
+expect 0 report indented.json -o indented.html
+expect 0 report indented.html --extract -o back
+python3 -c 'import json; assert json.load(open("back/1-indented.json")) == json.load(open("measured.json"))' || fail "an indented timeline"
+expect 0 report measured.json --max-events 20 -o few.html
+has few.html "later operations are left out"
+expect 0 report few.html --text
+has out "later operations are left out"
+python3 - <<'PY'
+import base64, gzip, re
+text = open("timelines.html").read()
+mark = 'id="paradl-trace-0">'
+begin, end = text.index(mark) + len(mark), text.index("</script>", text.index(mark))
+data = gzip.decompress(base64.b64decode(text[begin:end]))
+head, rest = data.split(b"\n", 1)
+def put(name, made):
+    open(name, "w").write(text[:begin] + base64.b64encode(gzip.compress(made)).decode() + text[end:])
+put("cut.html", data[:len(data) // 2])
+put("track.html", head + b"\n" + b"\x7e" + rest[1:])
+put("huge.html", re.sub(rb'"events": \d+', b'"events": 900000000', head) + b"\n" + rest)
+put("args.html", data.replace(b'{\\"micro_batch\\": 0}', b'{\\"micro_batch\\": 0,'))
+open("base64.html", "w").write(text[:begin] + "%" + text[begin:])
+open("gzip.html", "w").write(text[:begin + 40] + text[end:])
+PY
 
 # Plans over devices are curves of scaling.
 for devices in 1 2 4; do
@@ -193,6 +221,9 @@ refuse "none.json: no document" none.json
 refuse "cut.json:" cut.json
 sed 's|"paradl": "plan-result/1"|"paradl": "plan-result/7"|' plan.json.html >newer.html
 refuse "newer.html: plan-result/7 is newer" newer.html
+for name in cut track huge args base64 gzip; do refuse "$name.html" $name.html; done
+sed '$d' measured.json >torn.json
+refuse "torn.json:" torn.json
 echo "name: mine" >mine.yaml
 refuse "mine.yaml: no document" mine.yaml
 expect 1 report nothing.json

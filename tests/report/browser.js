@@ -172,34 +172,76 @@ async function whatIf(browser) {
 async function timelines(browser) {
     const {page, troubles} = await open(browser, "timelines", {viewport: {width: 1280, height: 900}});
     const events = JSON.parse(fs.readFileSync(path.join(folder, "measured.json"))).traceEvents.filter((event) => event.ph === "X");
-    check(await page.evaluate(() => timelines[1].slices.length) === events.length, "the timeline has not all operations");
-    const first = await page.evaluate(() => { /* what is under the middle of an operation is that operation */
-        const line = timelines[1], slice = line.slices.reduce((a, b) => (b.end - b.start > a.end - a.start ? b : a));
-        const x = ((slice.start + slice.end) / 2 - line.from) / (line.to - line.from) * line.canvas.clientWidth;
-        return line.at(x, (slice.track + 0.5) * line.row) === slice;
+    check(await page.evaluate(() => timelines[1].count) === events.length, "the timeline has not all operations");
+    const sum = events.filter((event) => event.name.startsWith("forward ")).reduce((all, event) => all + event.dur, 0);
+    const sums = await page.evaluate(() => { /* seconds of a class over all of the time */
+        const line = timelines[1];
+        let all = 0;
+        for (let i = 0; i < line.count; i++) if (line.texts[line.name[i]].startsWith("forward ")) all += line.end[i] - line.start[i];
+        return {all: all / 1e3, said: line.sums(line.first, line.last)};
     });
-    check(first, "another operation is under the pointer");
-    await page.focus("#d1 canvas");
-    const before = await page.evaluate(() => timelines[1].to - timelines[1].from);
+    check(Math.abs(sums.all - sum) < 1e-6 * sum && /forward [0-9.]+ [mun]?s/.test(sums.said), `forward takes ${sum} us, not ${sums.all}: ${sums.said}`);
+    const hit = await page.evaluate(() => { /* what is under the middle of an operation is that operation */
+        const line = timelines[1];
+        let longest = 0;
+        for (let i = 0; i < line.count; i++) if (line.end[i] - line.start[i] > line.end[longest] - line.start[longest]) longest = i;
+        const x = ((line.start[longest] + line.end[longest]) / 2 - line.from) / (line.to - line.from) * line.canvas.clientWidth;
+        return line.at(x, (line.trackOf(longest) + 0.5) * line.row) === longest;
+    });
+    check(hit, "another operation is under the pointer");
+    await page.focus("#d1 canvas:not(.strip)");
+    const span = () => page.evaluate(() => timelines[1].to - timelines[1].from), before = await span();
     await page.keyboard.press("w");
     await page.keyboard.press("d");
-    check(await page.evaluate(() => timelines[1].to - timelines[1].from) < before, "w does not zoom");
+    check(await span() < before, "w does not zoom");
+    await page.keyboard.press("m");
+    await page.keyboard.press("a");
+    await page.keyboard.press("m");
+    check(/^selected .* to .*: /.test(await page.textContent("#d1 .moves p")), "two marks select nothing");
     await page.keyboard.press("f");
-    check(await page.evaluate(() => timelines[1].to - timelines[1].from) === before, "f does not show all");
-    const large = await page.evaluate(() => { /* 100,000 operations on 64 tracks */
-        const line = timelines[1], times = [];
-        line.tracks = Array.from({length: 64}, (_, i) => ({place: i, name: "rank " + i}));
-        line.slices = Array.from({length: 100000}, (_, i) => ({track: i % 64, start: i / 64 * 10, end: i / 64 * 10 + 9, name: "forward", hue: i % 8}));
-        [line.first, line.from, line.last, line.to] = [0, 0, 15625, 15625];
-        for (let i = 0; i < 9; i++) {
-            line.draw();
-            times.push(line.milliseconds);
-        }
-        return times.sort((a, b) => a - b)[4];
-    });
-    console.log(`timeline: 100,000 operations drawn in ${large.toFixed(0)} ms`);
+    check(await span() < before, "f does not show the selection");
+    await page.keyboard.press("f");
+    check(await span() === before, "f does not show all");
+    await page.keyboard.press("/");
+    await page.keyboard.type("conv1");
+    const found = await page.textContent("#d1 .moves p");
+    check(found === events.filter((event) => event.name.includes("conv1")).length + " operations have this text", found);
     check(troubles.length === 0, "timeline: " + troubles.join("; "));
     await page.close();
+}
+
+/* 100,000 and a million operations on 64 tracks: the size of the page, and how long it takes to open and to draw. */
+async function largeTimelines(browser) {
+    for (const [count, most, opens, frame] of [[1e5, 1.5e6, 2000, 33], [1e6, 12e6, 6000, 100]]) {
+        const rows = [];
+        for (let rank = 0, seed = 1; rank < 64; rank++)
+            for (let i = 0, at = 0; i < count / 64; i++) {
+                seed = (seed * 48271) % 2147483647;
+                const lasts = 1e5 + seed % 5e3, name = i % 100 === 99 ? "update" : (i % 100 < 50 ? "forward" : "backward") + " h." + i % 50 + ".mlp";
+                rows.push(`{"ph": "X", "name": "${name}", "pid": ${rank}, "cat": "compute", "tid": 0, "ts": ${at / 1e3}, "dur": ${lasts / 1e3}, "args": {"micro_batch": 0}}`);
+                at += lasts + seed % 500;
+            }
+        write("large.json", '{"paradl": "trace/1", "command": ["paradl", "train"], "traceEvents": [\n' + rows.join(",\n") + "]}\n");
+        const begin = Date.now();
+        command("report", "large.json", "--max-events", String(2 * count), "-o", "large.html");
+        const made = Date.now() - begin, bytes = fs.statSync(path.join(folder, "large.html")).size, {page, troubles, milliseconds} = await open(browser, "large", {viewport: {width: 1280, height: 900}});
+        await until(page, () => globalThis.timelines !== undefined, 20000);
+        const drawn = await page.evaluate(() => {
+            const line = timelines[0], times = [];
+            for (let i = 0; i < 20; i++) {
+                line.zoom(0.8, 0.01, 0.5);
+                times.push(line.milliseconds);
+            }
+            return {count: line.count, times: times.sort((a, b) => a - b)};
+        });
+        check(drawn.count === rows.length && bytes < most, `a page of ${count} operations has ${drawn.count} and ${bytes} bytes`);
+        console.log(`timeline of ${count} operations: made in ${made} ms, ${(bytes / 1e6).toFixed(2)} MB, loaded after ${milliseconds} ms, ` +
+                    `a frame ${drawn.times[10].toFixed(0)} ms, 95 % within ${drawn.times[18].toFixed(0)} ms`);
+        if (drawn.times[18] > frame || milliseconds > opens) console.log(`  slower than ${frame} ms a frame or ${opens} ms to open: a busy machine?`);
+        check(troubles.length === 0, "large timeline: " + troubles.join("; "));
+        await page.close();
+        fs.unlinkSync(path.join(folder, "large.json"));
+    }
 }
 
 async function byKeys(browser) {
@@ -226,6 +268,7 @@ async function byKeys(browser) {
         await whatIf(browser);
         await byKeys(browser);
         await timelines(browser);
+        await largeTimelines(browser);
     } finally {
         await browser.close();
     }

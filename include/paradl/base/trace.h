@@ -42,6 +42,8 @@ typedef struct pdl_trace_slice {
 
     const pdl_trace_fact_t *facts;
     int                     fact_count;
+
+    const char *args; /* JSON that is in place of micro-batch and facts; or NULL */
 } pdl_trace_slice_t;
 
 void pdl_trace_begin(pdl_trace_t *trace, FILE *stream);
@@ -55,6 +57,8 @@ void pdl_trace_label(pdl_trace_t *trace, int64_t process, const char *text);
 /* A number that keeps its value up to the next one of this name. */
 void pdl_trace_counter(pdl_trace_t *trace, int64_t process, const char *name, double at_s, double value);
 void pdl_trace_slice(pdl_trace_t *trace, const pdl_trace_slice_t *slice);
+/* Any event, as JSON. */
+void pdl_trace_event(pdl_trace_t *trace, const char *text);
 void pdl_trace_end(pdl_trace_t *trace);
 
 #ifdef __cplusplus

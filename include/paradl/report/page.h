@@ -15,6 +15,7 @@
 
 #include <paradl/base/status.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #ifdef __cplusplus
@@ -32,6 +33,9 @@ pdl_status_t pdl_documents_add(pdl_documents_t *documents, const char *path);
 
 /* The same of a text in memory, which is copied; `name` is that of a file it could have come from. */
 pdl_status_t pdl_documents_add_text(pdl_documents_t *documents, const char *name, const char *text, size_t length);
+
+/* Of every timeline with more operations than `most`, those of the first updates are kept, and the others counted. */
+void pdl_documents_limit_events(pdl_documents_t *documents, int64_t most);
 
 typedef struct pdl_page_options {
     const char *title;   /* NULL: what the first document is about */

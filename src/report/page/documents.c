@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/utf8.h"
+#include "report/page/pack.h"
 
 #include <paradl/base/json.h>
 #include <paradl/base/version.h>
@@ -14,6 +15,8 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define LARGEST ((size_t)1 << 30) /* of a file: a timeline of some million operations */
 
 static const struct known {
     const char *kind;
@@ -23,6 +26,13 @@ static const struct known {
              {"topology", 1},    {"model", 1},           {"system", 1},           {"program", 1},
              {"dataset", 1},     {"evaluation", 1},      {"prediction", 1},       {"trace", 1},
              {"scaling", 1},     {"verification", 1},    {"device-validation", 1}};
+
+static void drop_events(const pdl__document_t *trace)
+{
+    if (trace->events == NULL) return;
+    pdl__events_free(trace->events);
+    free(trace->events);
+}
 
 pdl_status_t pdl_documents_create(pdl_documents_t **documents)
 {
@@ -40,6 +50,7 @@ pdl_status_t pdl_documents_create(pdl_documents_t **documents)
 void pdl_documents_destroy(pdl_documents_t *d)
 {
     if (d == NULL) return;
+    for (int i = 0; i < d->count; i++) drop_events(&d->item[i]);
     for (int i = 0; i < d->text_count; i++) free(d->texts[i]);
     free(d->texts);
     free(d->item);
@@ -131,6 +142,38 @@ static pdl_status_t read_log(pdl_documents_t *d, const char *path, const char *t
 
 static pdl_status_t read_page(pdl_documents_t *d, const char *path, const char *text);
 
+static pdl_status_t make_events(const pdl_documents_t *d, pdl__document_t *trace)
+{
+    trace->events = calloc(1, sizeof(*trace->events));
+    if (trace->events == NULL) return pdl__no_memory("for a timeline");
+    trace->events->arena = d->arena;
+    return PDL_OK;
+}
+
+/* A timeline in `text`, whose list of events begins at `list`: they become columns, and the head is what is around them. */
+static pdl_status_t read_trace(const pdl_documents_t *d, const char *path, const char *text, size_t length,
+                               const char *list, pdl__document_t *trace)
+{
+    const char       *end = text + length, *after = end;
+    size_t            before = (size_t)(list - text);
+    char             *around;
+    pdl_json_value_t *head;
+    int               line = 1;
+    pdl_status_t      status = make_events(d, trace);
+
+    for (const char *c = text; c < list; c++) line += *c == '\n';
+    if (!status) status = pdl__events_read(trace->events, list, (size_t)(end - list), path, line, &after);
+    if (status) return status;
+    around = pdl_arena_alloc(d->arena, before + (size_t)(end - after) + 3, 1);
+    if (around == NULL) return PDL_ERR_NOMEM;
+    memcpy(around, text, before);
+    memcpy(around + before, "[]", 2);
+    memcpy(around + before + 2, after, (size_t)(end - after));
+    status = pdl_json_read(d->arena, around, before + 2 + (size_t)(end - after), path, 1, &head);
+    trace->head = head;
+    return status;
+}
+
 /* `name` is that of its file, `path` of the file that holds it, which may be a page. */
 static pdl_status_t take_value(pdl_documents_t *d, const char *path, const char *name,
                                const pdl_json_value_t *value)
@@ -144,8 +187,35 @@ static pdl_status_t take_value(pdl_documents_t *d, const char *path, const char 
         document.left_out = pdl_json_number_of(value, "left_out") > 0;
     }
     status = check_kind(path, pdl_json_text_of(document.head, "paradl"), document.kind);
-    return status ? status : append(d, &document);
+    if (!status && strcmp(document.kind, "trace") == 0) {
+        const pdl_json_value_t *list = pdl_json_get(value, "traceEvents");
+
+        if (list != NULL && list->kind == PDL_JSON_ARRAY && list->count > 0)
+            status = read_trace(d, path, value->source, value->source_length, list->source, &document);
+        else
+            status = make_events(d, &document);
+    }
+    if (!status) status = append(d, &document);
+    if (status) drop_events(&document);
+    return status;
 }
+
+/* A timeline of ours may have millions of events, of which there is never a tree. */
+static pdl_status_t read_large(pdl_documents_t *d, const char *path, const char *text, size_t length,
+                               const char *list)
+{
+    pdl__document_t trace = {.name = base_name(path)};
+    pdl_status_t    status = read_trace(d, path, text, length, list, &trace);
+
+    if (!status) status = check_kind(path, pdl_json_text_of(trace.head, "paradl"), trace.kind);
+    if (!status && strcmp(trace.kind, "trace") != 0) status = check_kind(path, NULL, NULL);
+    if (!status) status = append(d, &trace);
+    if (status) drop_events(&trace);
+    return status;
+}
+
+#define TRACE "{\"paradl\": \"trace/"
+#define LIST  "\"traceEvents\": [" /* inside of a text its quotes would be escaped */
 
 static pdl_status_t read_text(pdl_documents_t *d, const char *path, const char *text, size_t length)
 {
@@ -156,6 +226,8 @@ static pdl_status_t read_text(pdl_documents_t *d, const char *path, const char *
 
     if (length > 14 && (strncmp(text, "<!DOCTYPE html", 14) == 0)) return read_page(d, path, text);
     if (length == 0 || text[0] != '{') return check_kind(path, NULL, NULL);
+    if (strncmp(text, TRACE, strlen(TRACE)) == 0 && strstr(text, LIST) != NULL)
+        return read_large(d, path, text, length, strstr(text, LIST) + strlen(LIST) - 1);
     /* A log has whole objects in its lines, a document is one over many. */
     if (first > 1 && text[first - 1] == '}') status = pdl_json_read(d->arena, text, first, path, 1, &value);
     if (!status && pdl_json_get(value, "after_step") != NULL) return read_log(d, path, text, length, value);
@@ -182,7 +254,7 @@ pdl_status_t pdl_documents_add(pdl_documents_t *d, const char *path)
 {
     char        *text;
     size_t       length;
-    pdl_status_t status = pdl__file_read(path, &text, &length);
+    pdl_status_t status = pdl__file_read_large(path, LARGEST, &text, &length);
 
     return status ? status : take_text(d, path, text, length);
 }
@@ -197,13 +269,37 @@ pdl_status_t pdl_documents_add_text(pdl_documents_t *d, const char *name, const 
     return take_text(d, name, copy, length);
 }
 
+#define PACKED  "<script type=\"application/octet-stream\" id=\"paradl-trace-"
 #define ELEMENT "<script type=\"application/json\" id=\"paradl-documents\">"
+
+/* The events of a timeline are in an element of their own. */
+static pdl_status_t unpack_events(const pdl__document_t *document, const char *path, const char *text, int place)
+{
+    char         id[80];
+    const char  *begin, *end;
+    void        *bytes;
+    size_t       length;
+    pdl_status_t status;
+
+    if (document->events == NULL || document->events->count > 0) return PDL_OK;
+    snprintf(id, sizeof(id), PACKED "%d\">", place);
+    begin = strstr(text, id);
+    end = begin != NULL ? strchr(begin + 1, '<') : NULL;
+    if (end == NULL) return PDL_OK; /* a timeline without events */
+    begin += strlen(id);
+    status = pdl__unpack(begin, (size_t)(end - begin), path, &bytes, &length);
+    if (status) return status;
+    status = pdl__events_unpack(document->events, bytes, length, path);
+    free(bytes);
+    return status;
+}
 
 static pdl_status_t read_page(pdl_documents_t *d, const char *path, const char *text)
 {
     const char       *begin = strstr(text, ELEMENT), *end = begin != NULL ? strstr(begin, "</script>") : NULL;
     pdl_json_value_t *page;
     pdl_status_t      status;
+    int               place = 0;
 
     if (end == NULL)
         return pdl_error(PDL_ERR_INPUT, "%s: a page without documents: paradl report has not written it", path);
@@ -216,6 +312,8 @@ static pdl_status_t read_page(pdl_documents_t *d, const char *path, const char *
         const char *name = pdl_json_text_of(v, "name");
 
         status = take_value(d, path, name != NULL ? name : path, pdl_json_get(v, "document"));
+        if (!status) status = unpack_events(&d->item[d->count - 1], path, text, place);
+        place++;
     }
     return status;
 }
@@ -262,8 +360,26 @@ static void embed_text(const char *text, FILE *stream)
     free(line);
 }
 
-void pdl__documents_embed(const pdl_documents_t *d, const char *title, FILE *stream)
+static pdl_status_t embed_events(const pdl__events_t *events, int place, FILE *stream)
 {
+    char        *bytes = NULL, id[32];
+    void        *packed;
+    size_t       length, packed_length;
+    pdl_status_t status = pdl__events_pack(events, &bytes, &length);
+
+    if (!status) status = pdl__pack(bytes, length, &packed, &packed_length);
+    free(bytes);
+    if (status) return status;
+    snprintf(id, sizeof(id), "paradl-trace-%d", place);
+    pdl__pack_element(id, packed, packed_length, stream);
+    free(packed);
+    return PDL_OK;
+}
+
+pdl_status_t pdl__documents_embed(const pdl_documents_t *d, const char *title, FILE *stream)
+{
+    pdl_status_t status = PDL_OK;
+
     fputs(ELEMENT "\n{\"paradl\": \"page/1\", \"version\": ", stream);
     embed_text(pdl_version(), stream);
     fputs(", \"title\": ", stream);
@@ -287,6 +403,15 @@ void pdl__documents_embed(const pdl_documents_t *d, const char *title, FILE *str
         fputs("}", stream);
     }
     fputs("]}\n</script>\n", stream);
+    for (int i = 0; i < d->count && !status; i++)
+        if (d->item[i].events != NULL) status = embed_events(d->item[i].events, i, stream);
+    return status;
+}
+
+void pdl_documents_limit_events(pdl_documents_t *d, int64_t most)
+{
+    for (int i = 0; i < d->count; i++)
+        if (d->item[i].events != NULL) pdl__events_limit(d->item[i].events, most);
 }
 
 int pdl_documents_count(const pdl_documents_t *d)
@@ -310,28 +435,46 @@ const char *pdl_documents_file(const pdl_documents_t *d, int i, char *name, size
     return name;
 }
 
-static void write_source(const pdl_json_value_t *value, FILE *stream)
+static void write_source(const char *source, size_t length, FILE *stream)
 {
     static const char escaped[] = "\\u003c";
 
-    for (size_t i = 0; i < value->source_length; i++) {
-        if (value->source_length - i >= 6 && memcmp(value->source + i, escaped, 6) == 0) {
+    for (size_t i = 0; i < length; i++) {
+        if (length - i >= 6 && memcmp(source + i, escaped, 6) == 0) {
             fputc('<', stream);
             i += 5;
-        } else if (value->source[i] == '\\' && i + 1 < value->source_length) {
-            fputc(value->source[i++], stream);
-            fputc(value->source[i], stream);
+        } else if (source[i] == '\\' && i + 1 < length) {
+            fputc(source[i++], stream);
+            fputc(source[i], stream);
         } else {
-            fputc(value->source[i], stream);
+            fputc(source[i], stream);
         }
     }
+}
+
+static void write_value(const pdl_json_value_t *value, FILE *stream)
+{
+    write_source(value->source, value->source_length, stream);
     fputc('\n', stream);
 }
 
 pdl_status_t pdl_documents_write(const pdl_documents_t *d, int i, FILE *stream)
 {
-    if (d->item[i].lines == NULL) write_source(d->item[i].head, stream);
+    const pdl__document_t  *item = &d->item[i];
+    const pdl_json_value_t *list = item->events != NULL ? pdl_json_get(item->head, "traceEvents") : NULL;
+
+    if (list != NULL && list->kind == PDL_JSON_ARRAY) {
+        size_t before = (size_t)(list->source - item->head->source), after = before + list->source_length;
+
+        write_source(item->head->source, before, stream);
+        pdl__events_write(item->events, stream);
+        fputc(']', stream);
+        write_source(item->head->source + after, item->head->source_length - after, stream);
+        fputc('\n', stream);
+        return PDL_OK;
+    }
+    if (item->lines == NULL) write_value(item->head, stream);
     for (const pdl_json_value_t *line = d->item[i].lines; line != NULL; line = line->next)
-        write_source(line, stream);
+        write_value(line, stream);
     return PDL_OK;
 }

@@ -52,8 +52,8 @@ pdl_status_t pdl_report_page(const pdl_documents_t *documents, const pdl_page_op
     if (live.missing != NULL && *live.missing != '\0')
         pdl__page_say(&page, "This page cannot be asked again: %s.", live.missing);
     fprintf(stream, "</main>\n<footer><p>paradl %s</p></footer>\n", pdl_version());
-    pdl__documents_embed(documents, shown, stream);
-    status = pdl__live_write(&live, documents, stream);
+    status = pdl__documents_embed(documents, shown, stream);
+    if (!status) status = pdl__live_write(&live, documents, stream);
     pdl__live_close(&live);
     fputs("</body>\n</html>\n", stream);
     return page.status ? page.status : status;

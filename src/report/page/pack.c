@@ -3,9 +3,12 @@
 #include "base/memory.h"
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <zlib.h>
+
+#define MOST_UNPACKED ((size_t)1 << 30)
 
 void pdl__base64(const void *data, size_t size, FILE *stream)
 {
@@ -50,4 +53,77 @@ pdl_status_t pdl__pack(const void *data, size_t size, void **packed, size_t *len
     if (result == Z_STREAM_END) return PDL_OK;
     free(*packed);
     return pdl__no_memory("for packing a page");
+}
+
+static int digit_of(char c)
+{
+    if (c >= 'A' && c <= 'Z') return c - 'A';
+    if (c >= 'a' && c <= 'z') return c - 'a' + 26;
+    if (c >= '0' && c <= '9') return c - '0' + 52;
+    return c == '+' ? 62 : c == '/' ? 63 : -1;
+}
+
+static bool read_base64(const char *text, size_t size, unsigned char *to, size_t *length)
+{
+    uint32_t bits = 0;
+    int      held = 0;
+
+    while (size > 0 && text[size - 1] == '=') size--;
+    *length = 0;
+    for (size_t i = 0; i < size; i++) {
+        int digit = digit_of(text[i]);
+
+        if (digit < 0) return false;
+        bits = bits << 6 | (uint32_t)digit;
+        held += 6;
+        if (held < 8) continue;
+        held -= 8;
+        to[(*length)++] = (unsigned char)(bits >> held);
+    }
+    return true;
+}
+
+/* A page says nothing of the size behind it: memory grows as it is filled, up to a limit. */
+static bool inflate_all(z_stream *z, unsigned char **data)
+{
+    size_t room = 0;
+
+    for (int result = Z_OK; result == Z_OK;) {
+        unsigned char *grown;
+
+        if (z->avail_out == 0) {
+            room = room > 0 ? 2 * room : 1 << 16;
+            grown = room <= MOST_UNPACKED ? realloc(*data, room) : NULL;
+            if (grown == NULL) return false;
+            *data = grown;
+            z->next_out = grown + z->total_out;
+            z->avail_out = (uInt)(room - z->total_out);
+        }
+        result = inflate(z, Z_NO_FLUSH);
+        if (result == Z_STREAM_END) return true;
+        if (result == Z_OK && z->avail_in == 0 && z->avail_out > 0) return false; /* it is cut */
+    }
+    return false;
+}
+
+pdl_status_t pdl__unpack(const char *text, size_t size, const char *path, void **data, size_t *length)
+{
+    unsigned char *packed = malloc(size + 1), *unpacked = NULL;
+    z_stream       z = {.next_in = packed};
+    size_t         packed_length;
+    bool whole = packed != NULL && read_base64(text, size, packed, &packed_length) && packed_length < UINT_MAX;
+
+    if (whole) z.avail_in = (uInt)packed_length;
+    if (whole && inflateInit2(&z, 15 + 16) == Z_OK) {
+        whole = inflate_all(&z, &unpacked);
+        inflateEnd(&z);
+    } else {
+        whole = false;
+    }
+    free(packed);
+    *length = z.total_out;
+    *data = unpacked;
+    if (whole) return PDL_OK;
+    free(unpacked);
+    return pdl_error(PDL_ERR_INPUT, "%s: what is packed in this page is damaged, or too large", path);
 }

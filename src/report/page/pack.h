@@ -11,6 +11,8 @@
 void pdl__base64(const void *data, size_t size, FILE *stream);
 /* <script type="application/octet-stream" id="ID">, which browsers keep and never run. */
 void pdl__pack_element(const char *id, const void *data, size_t size, FILE *stream);
+/* What pdl__pack() made, from its base64; the caller frees *data. `path` is the file that it is in. */
+pdl_status_t pdl__unpack(const char *text, size_t size, const char *path, void **data, size_t *length);
 /* gzip of `data`, the same bytes each time; the caller frees *packed. */
 pdl_status_t pdl__pack(const void *data, size_t size, void **packed, size_t *length);
 

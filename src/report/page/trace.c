@@ -1,8 +1,7 @@
 /*
- * Pages of timelines: which class of operations takes the time, a still of the tracks, and, of timelines of one program that were
- * projected, simulated and measured, operation by operation, what is lost most first.
+ * Pages of timelines: which class of operations takes the time, a still of the tracks, and memory over time.
  */
-#include "report/page/page.h"
+#include "report/page/trace.h"
 
 #include <paradl/base/units.h>
 
@@ -13,35 +12,10 @@
 #define MOST_TRACKS  24
 #define MOST_SLICES  1500
 #define MOST_CLASSES 24
-#define MOST_ROWS    40
+#define MOST_CURVES  8
 #define WIDTH        900
 #define LEFT         190
 #define ROW          22
-
-/* Slices of one track have the same process and thread. */
-typedef struct track {
-    double process, thread;
-} track_t;
-
-/* All slices of one name, of the first process. */
-typedef struct operation {
-    const char *name;
-    double      seconds;
-    int         count;
-} operation_t;
-
-static bool is_slice(const pdl_json_value_t *event)
-{
-    const char *phase = pdl_json_text_of(event, "ph");
-
-    return phase != NULL && strcmp(phase, "X") == 0 && pdl_json_text_of(event, "name") != NULL &&
-           isfinite(pdl_json_number_of(event, "ts")) && pdl_json_number_of(event, "dur") >= 0;
-}
-
-static const pdl_json_value_t *events_of(const pdl__document_t *trace)
-{
-    return pdl_json_first(trace->head, "traceEvents");
-}
 
 /* "forward" of "forward conv1". */
 static int class_length(const char *name)
@@ -66,58 +40,51 @@ static pdl__look_t look_of(const char *name)
     return PDL__LOOK_INPUT;
 }
 
-static const char *verb_of(const pdl__document_t *trace)
+int pdl__trace_by_name(const void *a, const void *b)
 {
-    const pdl_json_value_t *word = pdl_json_first(trace->head, "command");
-
-    word = word != NULL ? word->next : NULL;
-    return word != NULL && word->kind == PDL_JSON_STRING ? word->text : "";
+    return strcmp(((const pdl__trace_sum_t *)a)->name, ((const pdl__trace_sum_t *)b)->name);
 }
 
-/* How the times came about. */
-static const char *source_of(const pdl__document_t *trace)
+/* Sums over the numbers of names, of the first process. */
+static pdl__trace_sum_t *sum_texts(pdl__page_t *page, const pdl__events_t *events, int *count)
 {
-    const char *verb = verb_of(trace);
-
-    return strcmp(verb, "plan") == 0       ? "projected"
-           : strcmp(verb, "simulate") == 0 ? "simulated"
-           : strcmp(verb, "train") == 0    ? "measured"
-                                           : "timeline";
-}
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const operation_t *)a)->name, ((const operation_t *)b)->name);
-}
-
-/* Sums over names, of the first process; `length` cuts names to their class. */
-static operation_t *sum_names(pdl__page_t *page, const pdl__document_t *trace, int (*length)(const char *),
-                              int *count)
-{
-    operation_t *sums;
-    double       process = NAN;
-    int          slices = 0, kept = 0;
+    pdl__trace_sum_t *sums = pdl_arena_alloc(page->arena, (size_t)events->text_count + 1, sizeof(*sums));
+    int64_t           process = 0;
+    bool              any = false;
 
     *count = 0;
-    for (const pdl_json_value_t *e = events_of(trace); e != NULL; e = e->next) slices += is_slice(e);
-    sums = pdl_arena_alloc(page->arena, (size_t)slices + 1, sizeof(*sums));
     if (sums == NULL && !page->status) page->status = PDL_ERR_NOMEM;
-    if (sums == NULL) return NULL;
-    slices = 0;
-    for (const pdl_json_value_t *e = events_of(trace); e != NULL; e = e->next) {
-        const char *name = is_slice(e) ? pdl_json_text_of(e, "name") : NULL;
+    for (int64_t i = 0; sums != NULL && i < events->count; i++) {
+        const pdl__event_t *event = &events->event[i];
 
-        if (name == NULL) continue;
-        if (isnan(process)) process = pdl_json_number_of(e, "pid");
-        if (pdl_json_number_of(e, "pid") != process) continue;
-        if (length != NULL) name = pdl_arena_strndup(page->arena, name, (size_t)length(name));
-        if (name != NULL) sums[slices++] = (operation_t){name, 1e-6 * pdl_json_number_of(e, "dur"), 1};
+        if (!pdl__event_is_slice(events, event)) continue;
+        if (!any) process = events->track[event->track].process;
+        any = true;
+        if (events->track[event->track].process != process) continue;
+        sums[event->name].name = events->text[event->name];
+        sums[event->name].seconds += 1e-9 * (double)event->length;
+        sums[event->name].count++;
     }
-    if (slices > 0) qsort(sums, (size_t)slices, sizeof(*sums), by_name);
-    for (int i = 0; i < slices; i++) {
+    for (int i = 0; sums != NULL && i < events->text_count; i++)
+        if (sums[i].count > 0) sums[(*count)++] = sums[i];
+    return sums;
+}
+
+pdl__trace_sum_t *pdl__trace_sums(pdl__page_t *page, const pdl__events_t *events, bool classes, int *count)
+{
+    pdl__trace_sum_t *sums = sum_texts(page, events, count);
+    int               kept = 0;
+
+    if (*count == 0) return sums;
+    for (int i = 0; i < *count && classes; i++) {
+        sums[i].name = pdl_arena_strndup(page->arena, sums[i].name, (size_t)class_length(sums[i].name));
+        if (sums[i].name == NULL) sums[i].name = "";
+    }
+    qsort(sums, (size_t)*count, sizeof(*sums), pdl__trace_by_name);
+    for (int i = 0; i < *count; i++) {
         if (kept > 0 && strcmp(sums[kept - 1].name, sums[i].name) == 0) {
             sums[kept - 1].seconds += sums[i].seconds;
-            sums[kept - 1].count++;
+            sums[kept - 1].count += sums[i].count;
         } else {
             sums[kept++] = sums[i];
         }
@@ -128,20 +95,20 @@ static operation_t *sum_names(pdl__page_t *page, const pdl__document_t *trace, i
 
 static int longest_first(const void *a, const void *b)
 {
-    const operation_t *x = a, *y = b;
+    const pdl__trace_sum_t *x = a, *y = b;
 
     if (x->seconds != y->seconds) return x->seconds > y->seconds ? -1 : 1;
-    return by_name(a, b);
+    return pdl__trace_by_name(a, b);
 }
 
-static void list_classes(pdl__page_t *page, const pdl__document_t *trace)
+static void list_classes(pdl__page_t *page, const pdl__events_t *events)
 {
     static const pdl_column_t columns[] = {{"class", PDL_LEFT},
                                            {"operations", PDL_RIGHT},
                                            {"time", PDL_RIGHT},
                                            {"share", PDL_RIGHT}};
     int                       count;
-    operation_t              *classes = sum_names(page, trace, class_length, &count);
+    pdl__trace_sum_t         *classes = pdl__trace_sums(page, events, true, &count);
     double                    all = 0;
 
     if (count == 0) return;
@@ -153,192 +120,257 @@ static void list_classes(pdl__page_t *page, const pdl__document_t *trace)
     for (int i = 0; i < count && i < MOST_CLASSES; i++) {
         pdl__page_row(page);
         pdl__page_cell(page, "%s", classes[i].name);
-        pdl__page_cell(page, "%d", classes[i].count);
+        pdl__page_cell(page, "%lld", (long long)classes[i].count);
         pdl__page_seconds(page, classes[i].seconds);
         pdl__page_percent(page, all > 0 ? classes[i].seconds / all : NAN);
     }
     pdl__page_table_end(page);
 }
 
-/* The name that a process or thread was given. */
-static const char *track_name(pdl__page_t *page, const pdl__document_t *trace, const track_t *track)
+/* What is drawn: the first tracks with slices, and of them the slices that begin before `end_ns`. */
+typedef struct still {
+    int     track[MOST_TRACKS]; /* numbers of the timeline */
+    int     tracks, all_tracks;
+    int64_t slices, all_slices;
+    int64_t first_ns, last_ns, end_ns;
+} still_t;
+
+static int row_of(const still_t *still, int track)
 {
-    const char *process = NULL, *thread = NULL;
+    int row = 0;
 
-    for (const pdl_json_value_t *e = events_of(trace); e != NULL; e = e->next) {
-        const char *phase = pdl_json_text_of(e, "ph"), *what = pdl_json_text_of(e, "name");
+    while (row < still->tracks && still->track[row] != track) row++;
+    return row < still->tracks ? row : -1;
+}
 
-        if (phase == NULL || strcmp(phase, "M") != 0 || what == NULL ||
-            pdl_json_number_of(e, "pid") != track->process)
-            continue;
-        if (strcmp(what, "process_name") == 0) process = pdl_json_text_of(e, "args.name");
-        if (strcmp(what, "thread_name") == 0 && pdl_json_number_of(e, "tid") == track->thread)
-            thread = pdl_json_text_of(e, "args.name");
+static int earlier_first(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+static bool is_drawn(const still_t *still, const pdl__events_t *events, const pdl__event_t *event)
+{
+    return pdl__event_is_slice(events, event) && event->start_ns < still->end_ns &&
+           row_of(still, event->track) >= 0;
+}
+
+/* Where there are more slices than one could see, those of the first moments, of all tracks. */
+static bool find_still(pdl__page_t *page, const pdl__events_t *events, still_t *still)
+{
+    int64_t *starts = pdl_arena_alloc(page->arena, (size_t)events->count + 1, sizeof(*starts));
+
+    *still = (still_t){.first_ns = INT64_MAX, .last_ns = INT64_MIN, .end_ns = INT64_MAX};
+    if (starts == NULL) return false;
+    for (int t = 0; t < events->track_count; t++) {
+        if (events->track[t].kind != PDL__TRACK_SLICES) continue;
+        still->all_tracks++;
+        if (still->tracks < MOST_TRACKS) still->track[still->tracks++] = t;
     }
-    return pdl__page_print(page, "%.20s %.30s", pdl__page_or(process, "?"), pdl__page_or(thread, ""));
+    for (int64_t i = 0; i < events->count; i++)
+        if (is_drawn(still, events, &events->event[i])) starts[still->all_slices++] = events->event[i].start_ns;
+    qsort(starts, (size_t)still->all_slices, sizeof(*starts), earlier_first);
+    if (still->all_slices > MOST_SLICES) still->end_ns = starts[MOST_SLICES];
+    for (int64_t i = 0; i < events->count; i++) {
+        const pdl__event_t *event = &events->event[i];
+
+        if (!is_drawn(still, events, event)) continue;
+        still->slices++;
+        if (event->start_ns < still->first_ns) still->first_ns = event->start_ns;
+        if (event->start_ns + event->length > still->last_ns) still->last_ns = event->start_ns + event->length;
+    }
+    return still->slices > 0 && still->last_ns > still->first_ns;
 }
 
-static int find_track(track_t *tracks, int *count, const pdl_json_value_t *event)
+static void draw_slice(pdl__page_t *page, const still_t *still, const pdl__events_t *events,
+                       const pdl__event_t *event)
 {
-    double process = pdl_json_number_of(event, "pid"), thread = pdl_json_number_of(event, "tid");
-    int    t = 0;
-
-    while (t < *count && (tracks[t].process != process || tracks[t].thread != thread)) t++;
-    if (t < *count) return t;
-    if (*count == MOST_TRACKS) return -1;
-    tracks[*count] = (track_t){process, thread};
-    return (*count)++;
-}
-
-static void draw_slice(pdl__page_t *page, const pdl_json_value_t *event, int track, double per_us, double first)
-{
-    const char *name = pdl_json_text_of(event, "name");
-    double      x = LEFT + (pdl_json_number_of(event, "ts") - first) * per_us,
-           width = pdl_json_number_of(event, "dur") * per_us;
-    char text[PDL_FORMAT_SIZE];
+    const char *name = events->text[event->name];
+    double      per_ns = (double)(WIDTH - LEFT) / (double)(still->last_ns - still->first_ns);
+    double x = LEFT + (double)(event->start_ns - still->first_ns) * per_ns, width = (double)event->length * per_ns;
+    char   text[PDL_FORMAT_SIZE];
 
     fprintf(page->stream, "<rect class=\"fill hue%d\" x=\"%.2f\" y=\"%d\" width=\"%.2f\" height=\"%d\"><title>",
-            pdl__look_hue(look_of(name)), x, track * ROW + 3, width > 0.3 ? width : 0.3, ROW - 6);
+            pdl__look_hue(look_of(name)), x, row_of(still, event->track) * ROW + 3, width > 0.3 ? width : 0.3,
+            ROW - 6);
     pdl__chart_escape(name, page->stream);
-    fprintf(page->stream, ": %s</title></rect>\n",
-            pdl_format_seconds(1e-6 * pdl_json_number_of(event, "dur"), text));
+    fprintf(page->stream, ": %s</title></rect>\n", pdl_format_seconds(1e-9 * (double)event->length, text));
 }
 
-/* A picture of the first slices, also for paper; the script of the page puts one that can be moved in its place. */
-static void draw_still(pdl__page_t *page, const pdl__document_t *trace)
+static void draw_rows(pdl__page_t *page, const still_t *still, const pdl__events_t *events)
 {
-    track_t tracks[MOST_TRACKS];
-    int     count = 0, slices = 0, all = 0;
-    double  first = INFINITY, last = 0;
-    char    text[PDL_FORMAT_SIZE];
+    int height = still->tracks * ROW;
 
-    for (const pdl_json_value_t *e = events_of(trace); e != NULL; e = e->next) {
-        if (!is_slice(e) || find_track(tracks, &count, e) < 0 || all++ >= MOST_SLICES) continue;
-        first = fmin(first, pdl_json_number_of(e, "ts"));
-        last = fmax(last, pdl_json_number_of(e, "ts") + pdl_json_number_of(e, "dur"));
-    }
-    if (all == 0 || page->text || !(last > first)) return;
-    pdl__page_section(page, "Timeline: %s of %d operations on %d tracks",
-                      pdl_format_seconds(1e-6 * (last - first), text), all < MOST_SLICES ? all : MOST_SLICES,
-                      count);
     fprintf(page->stream,
             "<figure class=\"timeline\"><div class=\"wide\" tabindex=\"0\">\n<svg class=\"chart\" role=\"img\" "
             "aria-labelledby=\"%st%d\" "
             "viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\"><title id=\"%st%d\">timeline</title>\n",
-            page->prefix, page->sections, WIDTH, count * ROW, WIDTH, count * ROW, page->prefix, page->sections);
-    for (int t = 0; t < count; t++) {
-        fprintf(page->stream, "<text x=\"0\" y=\"%d\">", t * ROW + 15);
-        pdl__chart_escape(track_name(page, trace, &tracks[t]), page->stream);
+            page->prefix, page->sections, WIDTH, height, WIDTH, height, page->prefix, page->sections);
+    for (int row = 0; row < still->tracks; row++) {
+        const pdl__track_t *track = &events->track[still->track[row]];
+
+        fprintf(page->stream, "<text x=\"0\" y=\"%d\">", row * ROW + 15);
+        pdl__chart_escape(pdl__page_print(page, "%.20s %.30s", pdl__page_or(track->process_name, "?"),
+                                          pdl__page_or(track->thread_name, "")),
+                          page->stream);
         fputs("</text>\n", page->stream);
     }
-    for (const pdl_json_value_t *e = events_of(trace); e != NULL && slices < MOST_SLICES; e = e->next) {
-        int track = is_slice(e) ? find_track(tracks, &count, e) : -1;
-
-        if (track < 0) continue;
-        draw_slice(page, e, track, (WIDTH - LEFT) / (last - first), first);
-        slices++;
-    }
+    for (int64_t i = 0; i < events->count; i++)
+        if (is_drawn(still, events, &events->event[i])) draw_slice(page, still, events, &events->event[i]);
     fprintf(page->stream,
             "</svg>\n</div><figcaption>A rectangle is an operation, named when it is pointed "
             "at%s.</figcaption></figure>\n",
-            all > MOST_SLICES ? "; the picture has the first 1500" : "");
+            still->slices < still->all_slices ? "; the picture shows the first moments" : "");
+}
+
+/* A picture of the first slices, also for paper; the script of the page puts one that can be moved in its place. */
+static void draw_still(pdl__page_t *page, const pdl__events_t *events)
+{
+    still_t still;
+    char    text[PDL_FORMAT_SIZE];
+
+    if (page->text || !find_still(page, events, &still)) return;
+    pdl__page_section(page, "Timeline: %s of %lld %s on %d of %d %s",
+                      pdl_format_seconds(1e-9 * (double)(still.last_ns - still.first_ns), text),
+                      (long long)still.slices, still.slices == 1 ? "operation" : "operations", still.tracks,
+                      still.all_tracks, still.all_tracks == 1 ? "track" : "tracks");
+    draw_rows(page, &still, events);
+}
+
+/* The slice of a process that is computed at a moment; NULL: none. */
+static const char *slice_at(const pdl__events_t *events, int64_t process, int64_t at_ns)
+{
+    for (int64_t i = 0; i < events->count; i++) {
+        const pdl__event_t *event = &events->event[i];
+
+        if (pdl__event_is_slice(events, event) && events->track[event->track].process == process &&
+            event->start_ns <= at_ns && at_ns < event->start_ns + event->length)
+            return events->text[event->name];
+    }
+    return NULL;
+}
+
+static int counter_points(pdl__page_t *page, const pdl__events_t *events, int track, pdl__series_t *series)
+{
+    double *x, *y;
+    int     count = 0;
+
+    for (int64_t i = 0; i < events->count; i++) count += events->event[i].track == track;
+    x = pdl__page_numbers(page, count);
+    y = pdl__page_numbers(page, count);
+    if (x == NULL || y == NULL) return 0;
+    *series = (pdl__series_t){.name = pdl__page_or(events->track[track].process_name, "?"),
+                              .mark = PDL__MARK_STEP,
+                              .x = x,
+                              .y = y};
+    for (int64_t i = 0; i < events->count && series->count < PDL__MOST_POINTS; i++) {
+        if (events->event[i].track != track) continue;
+        x[series->count] = 1e-9 * (double)events->event[i].start_ns;
+        y[series->count++] = (double)events->event[i].length;
+    }
+    return series->count > 1;
+}
+
+static const pdl__event_t *highest(const pdl__events_t *events)
+{
+    const pdl__event_t *most = NULL;
+
+    for (int64_t i = 0; i < events->count; i++) {
+        const pdl__event_t *event = &events->event[i];
+
+        if (events->track[event->track].kind == PDL__TRACK_COUNTER &&
+            (most == NULL || event->length > most->length))
+            most = event;
+    }
+    return most;
+}
+
+static void draw_memory(pdl__page_t *page, const pdl__events_t *events)
+{
+    const pdl__event_t *most = highest(events);
+    pdl__series_t       series[MOST_CURVES + 1];
+    double              at[2], peak[2];
+    pdl__chart_t        chart = {.title = "memory of tensors over time",
+                                 .x = {.label = "time", .format = pdl_format_seconds},
+                                 .y = {.label = "bytes", .from_zero = true, .format = pdl_format_bytes},
+                                 .series = series};
+    char                bytes[PDL_FORMAT_SIZE], when[PDL_FORMAT_SIZE];
+
+    if (most == NULL) return;
+    for (int t = 0; t < events->track_count && chart.series_count < MOST_CURVES; t++)
+        if (events->track[t].kind == PDL__TRACK_COUNTER)
+            chart.series_count += counter_points(page, events, t, &series[chart.series_count]);
+    if (chart.series_count == 0) return;
+    at[0] = 1e-9 * (double)most->start_ns;
+    peak[0] = (double)most->length;
+    series[chart.series_count++] =
+        (pdl__series_t){.name = "peak", .mark = PDL__MARK_POINT, .x = at, .y = peak, .count = 1};
+    pdl__page_section(page, "Memory over time: %s at most, at %s in %s",
+                      pdl_format_bytes((double)most->length, bytes), pdl_format_seconds(at[0], when),
+                      pdl__page_or(slice_at(events, events->track[most->track].process, most->start_ns),
+                                   "no operation"));
+    pdl__page_chart(page, &chart,
+                    "Bytes of the tensors that are alive when an operation begins; weights, gradients and the "
+                    "state of the optimizer "
+                    "come on top.");
+}
+
+/* What is to be known of clocks, and what is left out. */
+static void say_labels(pdl__page_t *page, const pdl__events_t *events)
+{
+    int said = 0;
+
+    for (int64_t i = 0; i < events->count && said < 8; i++) {
+        const char       *text = events->text[events->event[i].name], *label;
+        pdl_json_value_t *value;
+
+        if (events->track[events->event[i].track].kind != PDL__TRACK_OTHER ||
+            strstr(text, "process_labels") == NULL)
+            continue;
+        if (pdl_json_read(page->arena, text, strlen(text), "an event", 1, &value)) continue;
+        label = pdl_json_text_of(value, "args.labels");
+        if (label == NULL) continue;
+        pdl__page_say(page, "Rank %.0f: %s.", pdl_json_number_of(value, "pid"), label);
+        said++;
+    }
+    if (events->left_out > 0)
+        pdl__page_say(page, "%lld later operations are left out: --max-events shows more.",
+                      (long long)events->left_out);
+}
+
+/* How the times came about. */
+const char *pdl__trace_source(const pdl__document_t *trace)
+{
+    const pdl_json_value_t *word = pdl_json_first(trace->head, "command");
+    const char             *verb;
+
+    word = word != NULL ? word->next : NULL;
+    verb = word != NULL && word->kind == PDL_JSON_STRING ? word->text : "";
+    return strcmp(verb, "plan") == 0       ? "projected"
+           : strcmp(verb, "simulate") == 0 ? "simulated"
+           : strcmp(verb, "train") == 0    ? "measured"
+                                           : "timeline";
 }
 
 void pdl__page_trace(pdl__page_t *page, const pdl__document_t *trace)
 {
-    double last = 0;
-    int    slices = 0;
-    char   text[PDL_FORMAT_SIZE];
+    const pdl__events_t *events = trace->events;
+    int64_t              slices = 0, last_ns = 0;
+    char                 text[PDL_FORMAT_SIZE];
 
-    for (const pdl_json_value_t *e = events_of(trace); e != NULL; e = e->next)
-        if (is_slice(e)) {
-            last = fmax(last, 1e-6 * (pdl_json_number_of(e, "ts") + pdl_json_number_of(e, "dur")));
-            slices++;
-        }
-    pdl__page_heading(page, "Timeline: %s, %s", trace->name, source_of(trace));
-    pdl__page_answer(page, "%d operations in %s.", slices, pdl_format_seconds(last, text));
-    list_classes(page, trace);
-    draw_still(page, trace);
-}
+    for (int64_t i = 0; i < events->count; i++) {
+        const pdl__event_t *event = &events->event[i];
 
-/* Seconds of one execution of an operation; NAN where the timeline has none. */
-static double mean_of(const operation_t *sums, int count, const char *name)
-{
-    operation_t        wanted = {.name = name};
-    const operation_t *found = count > 0 ? bsearch(&wanted, sums, (size_t)count, sizeof(*sums), by_name) : NULL;
-
-    return found != NULL ? found->seconds / found->count : (double)NAN;
-}
-
-typedef struct lost {
-    const char *name;
-    double      base, other, seconds; /* means, and what is lost over all executions of the first timeline */
-} lost_t;
-
-static int most_lost_first(const void *a, const void *b)
-{
-    const lost_t *x = a, *y = b;
-
-    if (x->seconds != y->seconds) return x->seconds > y->seconds ? -1 : 1;
-    return strcmp(x->name, y->name);
-}
-
-static void compare_two(pdl__page_t *page, const pdl__document_t *base, const pdl__document_t *other)
-{
-    const char  *names[2] = {source_of(base), source_of(other)};
-    pdl_column_t columns[] = {{"operation", PDL_LEFT},
-                              {names[0], PDL_RIGHT},
-                              {names[1], PDL_RIGHT},
-                              {"lost", PDL_RIGHT}};
-    int          base_count, other_count, rows = 0, only[2] = {0, 0};
-    operation_t *b = sum_names(page, base, NULL, &base_count), *o = sum_names(page, other, NULL, &other_count);
-    lost_t      *lost = pdl_arena_alloc(page->arena, (size_t)base_count + 1, sizeof(*lost));
-    char         text[PDL_FORMAT_SIZE];
-    double       all = 0;
-
-    for (int i = 0; lost != NULL && i < base_count; i++) {
-        double seconds = mean_of(o, other_count, b[i].name), mean = b[i].seconds / b[i].count;
-
-        only[0] += isnan(seconds);
-        if (isnan(seconds)) continue;
-        lost[rows++] = (lost_t){b[i].name, mean, seconds, (seconds - mean) * b[i].count};
-        all += lost[rows - 1].seconds;
+        if (!pdl__event_is_slice(events, event)) continue;
+        slices++;
+        if (event->start_ns + event->length > last_ns) last_ns = event->start_ns + event->length;
     }
-    for (int i = 0; i < other_count; i++) only[1] += isnan(mean_of(b, base_count, o[i].name));
-    if (rows == 0) return;
-    qsort(lost, (size_t)rows, sizeof(*lost), most_lost_first);
-    pdl__page_section(page, "%s beside %s: %s%s over all, most in %s", names[1], names[0], all < 0 ? "-" : "",
-                      pdl_format_seconds(fabs(all), text), lost[0].name);
-    pdl__page_table(page,
-                    "One execution of an operation by the first rank; seconds lost over an iteration, most first",
-                    columns, 4);
-    for (int i = 0; i < rows && i < MOST_ROWS; i++) {
-        pdl__page_row(page);
-        pdl__page_cell(page, "%s", lost[i].name);
-        pdl__page_seconds(page, lost[i].base);
-        pdl__page_seconds(page, lost[i].other);
-        pdl__page_cell(page, "%s%s", lost[i].seconds < 0 ? "-" : "",
-                       pdl_format_seconds(fabs(lost[i].seconds), text));
-    }
-    pdl__page_table_end(page);
-    if (only[0] + only[1] > 0)
-        pdl__page_say(page, "%d operations are only %s, %d only %s.", only[0], names[0], only[1], names[1]);
-}
-
-void pdl__page_compare_traces(pdl__page_t *page, const pdl_documents_t *documents)
-{
-    const pdl__document_t *base = NULL;
-    bool                   headed = false;
-
-    for (int i = 0; i < documents->count; i++) {
-        if (strcmp(documents->item[i].kind, "trace") != 0) continue;
-        if (base == NULL) {
-            base = &documents->item[i];
-            continue;
-        }
-        if (!headed) pdl__page_heading(page, "Timelines side by side");
-        headed = true;
-        compare_two(page, base, &documents->item[i]);
-    }
-    pdl__page_section_end(page);
+    pdl__page_heading(page, "Timeline: %s, %s", trace->name, pdl__trace_source(trace));
+    pdl__page_answer(page, "%lld operations in %s.", (long long)slices,
+                     pdl_format_seconds(1e-9 * (double)last_ns, text));
+    say_labels(page, events);
+    list_classes(page, events);
+    draw_still(page, events);
+    draw_memory(page, events);
 }
