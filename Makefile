@@ -29,7 +29,7 @@ BARE_TESTS    = test_comm_alone test_comm_alone_regions test_tensor_cpu_core tes
 
 SOURCES = $(shell find src include tests examples bench web -name '*.[ch]' -o -name '*.cu' -o -name '*.cpp' 2>/dev/null)
 
-.PHONY: all setup demo report test-report test check-format gpu-test gpu-test-long test-long bench experiments asan tsan bare campaign fuzz install format lint clean
+.PHONY: all setup demo report core test-report test check-format gpu-test gpu-test-long test-long bench experiments asan tsan bare campaign fuzz install format lint clean
 .NOTPARALLEL:
 
 all: setup
@@ -41,6 +41,10 @@ setup:
 	@tools/setup.sh
 
 report:
+	@tools/setup.sh report smaller
+	@$(MAKE) --no-print-directory core
+
+core:
 	@tools/setup.sh report
 	@cmake -S web/core -B build/core -G Ninja --toolchain "$(CURDIR)/web/core/wasi.cmake"
 	@cmake --build build/core -j $(JOBS)
@@ -67,7 +71,7 @@ test:
 	@$(MAKE) --no-print-directory check-format
 	@cmake --preset debug
 	@cmake --build --preset debug -j $(JOBS)
-	@$(MAKE) --no-print-directory report
+	@$(MAKE) --no-print-directory core
 	@$(MAKE) --no-print-directory tsan
 	@$(MAKE) --no-print-directory bare
 	@$(MAKE) --no-print-directory asan

@@ -551,6 +551,7 @@ class WhatIf {
 
     /* Kernels of processors are not known to a page: then its own answer is the one to compare with. */
     async check() {
+        if (this.system.backend ? this.system.backend !== "cpu" : !this.system.measured) return;
         const answer = await this.core.ask(this.words({}, ["--json"]), false);
         const mine = answer && answer.out ? this.best(JSON.parse(answer.out)) : null, its = this.best(this.document);
         if (!mine || !its || Math.abs(mine.total_s / its.total_s - 1) < 1e-9) return;
