@@ -45,7 +45,8 @@ static pdl_status_t read_all(FILE *file, char **text, size_t *length)
     return PDL_OK;
 }
 
-pdl_status_t pdl__capture(const char *const *words, int count, char **text, size_t *length)
+pdl_status_t pdl__capture(const char *const *words, const char *const *shown, int count, char **text,
+                          size_t *length)
 {
     FILE        *file = tmpfile();
     char       **moved = calloc((size_t)count + 1, sizeof(*moved)); /* parsing moves operands */
@@ -58,7 +59,7 @@ pdl_status_t pdl__capture(const char *const *words, int count, char **text, size
         pdl_status_t written;
 
         memcpy(moved, words, (size_t)count * sizeof(*moved));
-        pdl_document_set_command(words);
+        pdl_document_set_command(shown);
         status = pdl__run(count - 1, moved + 1);
         written = restore(before);
         pdl_document_set_command((const char *const *)pdl__arguments);

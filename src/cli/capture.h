@@ -8,7 +8,8 @@
 #include <stddef.h>
 
 /* Runs `words`, of which the first names the program, and takes what it writes to standard output, ended by a zero byte; the
-   caller frees *text. Documents that it writes name these words as their command. */
-pdl_status_t pdl__capture(const char *const *words, int count, char **text, size_t *length);
+   caller frees *text. Documents that it writes name the words that are `shown` as their command. */
+pdl_status_t pdl__capture(const char *const *words, const char *const *shown, int count, char **text,
+                          size_t *length);
 
 #endif

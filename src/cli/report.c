@@ -1,6 +1,7 @@
 /*
  * paradl report: documents become one page, or a text; and the documents of a page become files again.
  */
+#include "base/file.h"
 #include "cli/capture.h"
 #include "cli/commands.h"
 
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define MOST_INPUTS 64
 
@@ -100,10 +102,40 @@ static pdl_status_t add_computed(pdl_documents_t *documents, const char *name, c
 {
     char        *text = NULL;
     size_t       length;
-    pdl_status_t status = pdl__capture(words, count, &text, &length);
+    pdl_status_t status = pdl__capture(words, words, count, &text, &length);
 
     if (!status) status = pdl_documents_add_text(documents, name, text, length);
     free(text);
+    return status;
+}
+
+/* A timeline that lies in a file of another name; what cannot be read is left out. */
+static void add_timeline(pdl_documents_t *documents, const char *file)
+{
+    char  *text;
+    size_t length;
+
+    if (pdl__file_read_large(file, (size_t)1 << 30, &text, &length)) return;
+    if (length > 0) (void)pdl_documents_add_text(documents, "timeline.json", text, length);
+    free(text);
+}
+
+/* The plan simulated, and its timeline where there is one: that is written to a file, whose name the page need not know. */
+static pdl_status_t add_simulation(pdl_documents_t *documents, const char *path)
+{
+    char         file[] = "/tmp/paradl-XXXXXX", *text = NULL;
+    const char  *words[] = {"paradl", "simulate", path, "--json", "--trace", file, NULL};
+    const char  *shown[] = {"paradl", "simulate", path, "--json", "--trace", "timeline.json", NULL};
+    int          descriptor = mkstemp(file);
+    size_t       length;
+    pdl_status_t status = pdl__capture(words, shown, descriptor >= 0 ? 6 : 4, &text, &length);
+
+    if (!status) status = pdl_documents_add_text(documents, "simulation.json", text, length);
+    free(text);
+    if (descriptor < 0) return status;
+    if (!status) add_timeline(documents, file);
+    close(descriptor);
+    unlink(file);
     return status;
 }
 
@@ -127,7 +159,6 @@ static void add_scaling(pdl_documents_t *documents, const pdl_plan_file_t *file)
 /* A plan alone is enough: strategies at its devices and batch, and the plan simulated. */
 static pdl_status_t add_plan(pdl_documents_t *documents, const char *path)
 {
-    const char     *simulate[] = {"paradl", "simulate", path, "--json", NULL};
     pdl_plan_file_t file;
     char            devices[32], batch[32];
     pdl_status_t    status = pdl_plan_read(path, &file);
@@ -151,7 +182,7 @@ static pdl_status_t add_plan(pdl_documents_t *documents, const char *path)
 
     while (plan[count] != NULL) count++;
     if (!status) status = add_computed(documents, "plan.json", plan, count);
-    if (!status) status = add_computed(documents, "simulation.json", simulate, 4);
+    if (!status) status = add_simulation(documents, path);
     if (!status) add_scaling(documents, &file);
     pdl_plan_file_free(&file);
     return status;

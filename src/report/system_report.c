@@ -170,6 +170,8 @@ void pdl__device_fields(pdl_json_t *json, const pdl_device_t *device)
             pdl_json_number(json, pdl_precision_names[p], device->peak_flop_per_s[p]);
     }
     pdl_json_close(json);
+    pdl_json_number(json, "matrix_efficiency", device->matrix_efficiency);
+    pdl_json_number(json, "memory_efficiency", device->memory_efficiency);
     pdl_json_number(json, "power_w", device->power_w);
     if (device->host_link.bytes_per_s[PDL_HOST_TO_HOST] > 0) {
         pdl_json_open(json, "host_link", '{');

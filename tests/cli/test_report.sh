@@ -165,7 +165,10 @@ expect 0 report plan.yaml --charts charts
 [ "$(cat out)" = plan.html ] || fail "beside a page: $(cat out)"
 python3 check.py plan.html 3 || fail "the page of a plan file"
 has plan.html "<code>paradl plan --model lenet --system abci-v --devices 2"
-has plan.html "<code>paradl simulate plan.yaml --json</code>"
+has plan.html "<code>paradl simulate plan.yaml --json --trace timeline.json</code>"
+has plan.html "Memory over time"
+has plan.html "Roofline: "
+has plan.html "Sensitivity: "
 for file in charts/*.svg; do
     python3 -c 'import sys, xml.dom.minidom as m; assert m.parse(sys.argv[1]).documentElement.tagName == "svg"' $file || fail "$file"
 done

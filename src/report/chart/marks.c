@@ -48,7 +48,7 @@ static void draw_point(const pdl__drawing_t *d, int series, int i)
     fprintf(d->stream, "<path class=\"fill\" transform=\"translate(%.1f %.1f) scale(%.2f)\"%s d=\"%s\"",
             pdl__drawing_x(d, s->x[i]), pdl__drawing_y(d, s->y[i]), scale,
             s->size != NULL ? " fill-opacity=\".35\"" : "",
-            shapes[(size_t)series % (sizeof(shapes) / sizeof(shapes[0]))]);
+            shapes[s->size != NULL ? 0 : (size_t)series % (sizeof(shapes) / sizeof(shapes[0]))]);
     write_title(d, s, i);
     fputs("path>\n", d->stream);
 }

@@ -165,11 +165,16 @@ static pdl_status_t note_text(pdl__events_t *events, const char *text, int32_t *
     return text != NULL && *number < 0 ? no_room() : PDL_OK;
 }
 
+/* A text ends at a zero byte, which no JSON needs. */
 static pdl_status_t note_source(pdl__events_t *events, const pdl_json_value_t *value, int32_t *number)
 {
-    char        *text = value != NULL ? strndup(value->source, value->source_length) : NULL;
-    pdl_status_t status = value != NULL && text == NULL ? no_room() : note_text(events, text, number);
+    char        *text = value != NULL ? malloc(value->source_length + 1) : NULL;
+    pdl_status_t status;
 
+    for (size_t i = 0; text != NULL && i < value->source_length; i++)
+        text[i] = value->source[i] != '\0' ? value->source[i] : ' ';
+    if (text != NULL) text[value->source_length] = '\0';
+    status = value != NULL && text == NULL ? no_room() : note_text(events, text, number);
     free(text);
     return status;
 }
@@ -271,7 +276,7 @@ pdl_status_t pdl__events_read(pdl__events_t *events, const char *text, size_t le
     if (!status && (at >= last || *at != ']'))
         status = pdl_error(PDL_ERR_INPUT, "%s:%d: no JSON: the list of events does not end", path, line);
     *end = at + 1;
-    return status ? status : pdl__events_name_tracks(events);
+    return status ? status : pdl__events_name_tracks(events, path);
 }
 
 /* One event that is kept as it is: the name of a process or of a thread. */
@@ -291,7 +296,7 @@ static void name_tracks(pdl__events_t *events, const pdl_json_value_t *value)
     }
 }
 
-pdl_status_t pdl__events_name_tracks(pdl__events_t *events)
+pdl_status_t pdl__events_name_tracks(pdl__events_t *events, const char *path)
 {
     pdl_status_t status = PDL_OK;
 
@@ -300,7 +305,7 @@ pdl_status_t pdl__events_name_tracks(pdl__events_t *events)
         pdl_json_value_t *value;
 
         if (events->track[events->event[i].track].kind != PDL__TRACK_OTHER) continue;
-        status = pdl_json_read(events->arena, text, strlen(text), "an event", 1, &value);
+        status = pdl_json_read(events->arena, text, strlen(text), path, 1, &value);
         if (!status) name_tracks(events, value);
     }
     for (int t = 0; t < events->track_count; t++)

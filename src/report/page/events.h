@@ -55,7 +55,7 @@ pdl_status_t pdl__events_unpack(pdl__events_t *events, const char *bytes, size_t
 pdl__event_t *pdl__events_grow(pdl__events_t *events);
 int           pdl__events_text(pdl__events_t *events, const char *text);
 int           pdl__events_track(pdl__events_t *events, int64_t kind, int64_t process, int64_t thread);
-pdl_status_t  pdl__events_name_tracks(pdl__events_t *events);
+pdl_status_t  pdl__events_name_tracks(pdl__events_t *events, const char *path);
 
 static inline bool pdl__event_is_slice(const pdl__events_t *events, const pdl__event_t *event)
 {

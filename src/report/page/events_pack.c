@@ -191,5 +191,5 @@ pdl_status_t pdl__events_unpack(pdl__events_t *events, const char *bytes, size_t
                 status = refuse(path);
     free(last);
     if (!status) status = check_args(events, path);
-    return status ? status : pdl__events_name_tracks(events);
+    return status ? status : pdl__events_name_tracks(events, path);
 }

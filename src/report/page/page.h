@@ -68,6 +68,9 @@ void pdl__page_style(FILE *stream);
 void pdl__page_documents(pdl__page_t *page, const pdl_documents_t *documents);
 /* Documents of one kind, one after the other. */
 void pdl__page_plan(pdl__page_t *page, const pdl__document_t *plan);
+/* Of a plan: what its hardware numbers are worth, and its layers under the roofs of the device. */
+void pdl__page_sensitivity(pdl__page_t *page, const pdl__document_t *plan);
+void pdl__page_roofline(pdl__page_t *page, const pdl__document_t *plan);
 void pdl__page_run(pdl__page_t *page, const pdl__document_t *run);
 void pdl__page_simulation(pdl__page_t *page, const pdl__document_t *simulation);
 void pdl__page_collective(pdl__page_t *page, const pdl__document_t *collective);

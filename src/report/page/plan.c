@@ -11,6 +11,7 @@
 #define SLOWEST     8 /* times the best: slower ones would leave no room for it */
 #define MOST_BARS   16
 #define MOST_LAYERS 40
+#define MOST_BLOCKS 32
 
 /* A part of the time of a candidate, or of its memory. */
 typedef struct part {
@@ -274,12 +275,80 @@ static double layer_seconds(const pdl_json_value_t *layer)
            pdl_json_number_of(layer, "comm_s");
 }
 
+/* Layers of one block: those whose names begin alike, "layer1.0" or, where that makes many, "layer1". */
+typedef struct blocks {
+    const char *name[MOST_BLOCKS];
+    double      band[MOST_BLOCKS], seconds[3][MOST_BLOCKS];
+    int         count;
+    bool        all; /* there was room for every one */
+} blocks_t;
+
+static int block_length(const char *name, int dots)
+{
+    int length = 0;
+
+    for (; name[length] != '\0'; length++)
+        if (name[length] == '.' && --dots == 0) break;
+    return length;
+}
+
+static void find_blocks(pdl__page_t *page, const pdl__document_t *plan, int dots, blocks_t *blocks)
+{
+    static const char *const keys[] = {"forward_s", "backward_s", "comm_s"};
+
+    *blocks = (blocks_t){.all = true};
+    for (const pdl_json_value_t *l = pdl_json_first(plan->head, "layers"); l != NULL; l = l->next) {
+        const char *name = pdl__page_or(pdl_json_text_of(l, "name"), "?");
+        int         length = block_length(name, dots), b = 0;
+
+        while (b < blocks->count &&
+               (strncmp(blocks->name[b], name, (size_t)length) != 0 || blocks->name[b][length] != '\0'))
+            b++;
+        blocks->all &= b < MOST_BLOCKS;
+        if (b == MOST_BLOCKS) continue;
+        if (b == blocks->count) {
+            blocks->name[b] = pdl__page_print(page, "%.*s", length, name);
+            blocks->band[b] = blocks->count++;
+        }
+        for (int k = 0; k < 3; k++) blocks->seconds[k][b] += fmax(0, pdl_json_number_of(l, keys[k]));
+    }
+}
+
+static void draw_blocks(pdl__page_t *page, const pdl__document_t *plan)
+{
+    static const pdl__look_t looks[] = {PDL__LOOK_FORWARD, PDL__LOOK_BACKWARD, PDL__LOOK_LAYER};
+    static const char *const names[] = {"forward", "backward", "communication"};
+    blocks_t                 blocks;
+    pdl__series_t            series[3];
+    pdl__chart_t             chart = {.title = "an update by block",
+                                      .x = {.from_zero = true, .format = pdl_format_seconds},
+                                      .y = {.scale = PDL__SCALE_BAND, .bands = blocks.name},
+                                      .series = series,
+                                      .series_count = 3};
+
+    for (int dots = 2; dots > 0; dots--) {
+        find_blocks(page, plan, dots, &blocks);
+        if (blocks.all) break;
+    }
+    if (!blocks.all || blocks.count < 2) return;
+    chart.y.band_count = blocks.count;
+    for (int k = 0; k < 3; k++)
+        series[k] = (pdl__series_t){.name = names[k],
+                                    .mark = PDL__MARK_BAR,
+                                    .look = looks[k],
+                                    .x = blocks.seconds[k],
+                                    .y = blocks.band,
+                                    .count = blocks.count};
+    pdl__page_chart(page, &chart,
+                    "Blocks in the order of the network; a bar is what all layers of one take in an update.");
+}
+
 static void layers(pdl__page_t *page, const pdl__document_t *plan)
 {
     static const pdl_column_t columns[] = {{"layer", PDL_LEFT},          {"type", PDL_LEFT},
                                            {"forward", PDL_RIGHT},       {"backward", PDL_RIGHT},
                                            {"communication", PDL_RIGHT}, {"FLOP of a sample", PDL_RIGHT},
-                                           {"output", PDL_RIGHT}};
+                                           {"output", PDL_RIGHT},        {"saved", PDL_RIGHT}};
     int                       count;
     pdl__ranked_t *ranked = pdl__page_rank(page, pdl_json_first(plan->head, "layers"), layer_seconds, &count);
     double         all = 0;
@@ -290,10 +359,11 @@ static void layers(pdl__page_t *page, const pdl__document_t *plan)
     pdl__page_section(page, "Layers: %s takes most, %.0f %% of %s",
                       pdl__page_or(pdl_json_text_of(ranked[0].value, "name"), "?"), 100 * ranked[0].score / all,
                       pdl_format_seconds(all, text));
+    draw_blocks(page, plan);
     pdl__page_table(page,
                     pdl__page_print(page, "The %d of %d layers that take most of an update of the best plan",
                                     count < MOST_LAYERS ? count : MOST_LAYERS, count),
-                    columns, 7);
+                    columns, 8);
     for (int i = 0; i < count && i < MOST_LAYERS; i++) {
         const pdl_json_value_t *layer = ranked[i].value;
 
@@ -305,6 +375,7 @@ static void layers(pdl__page_t *page, const pdl__document_t *plan)
         pdl__page_seconds(page, pdl_json_number_of(layer, "comm_s"));
         pdl__page_cell(page, "%s", pdl_format_short(pdl_json_number_of(layer, "flop"), text));
         pdl__page_bytes(page, pdl_json_number_of(layer, "output_bytes"));
+        pdl__page_bytes(page, pdl_json_number_of(layer, "saved_bytes"));
     }
     pdl__page_table_end(page);
 }
@@ -321,5 +392,7 @@ void pdl__page_plan(pdl__page_t *page, const pdl__document_t *plan)
     ranking(page, plan);
     where_time_goes(page, plan, best);
     where_memory_goes(page, plan);
+    pdl__page_sensitivity(page, plan);
     layers(page, plan);
+    pdl__page_roofline(page, plan);
 }

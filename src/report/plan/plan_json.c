@@ -242,7 +242,8 @@ pdl_status_t pdl_report_plan_json(const pdl_plan_report_t *report, FILE *stream)
     pdl__report_measured_json(&json, report);
     if (report->explanation != NULL) pdl_json_string(&json, "explanation", report->explanation);
     if (report->plan_path != NULL) pdl_json_string(&json, "plan", report->plan_path);
-    if (report->timeline != NULL) status = pdl__plan_layers_json(&json, report->model, report->timeline);
+    if (report->timeline != NULL)
+        status = pdl__plan_layers_json(&json, search->candidates[0].plan, report->timeline);
     pdl_json_close(&json);
     return status;
 }

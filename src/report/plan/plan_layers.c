@@ -6,6 +6,9 @@
 
 #include "base/memory.h"
 
+#include <paradl/plan/partition.h>
+
+#include <math.h>
 #include <stdlib.h>
 
 typedef struct layer_sums {
@@ -44,7 +47,19 @@ static void add_nodes(const pdl_program_t *program, layer_sums_t *sums)
     }
 }
 
-static void write_layer(pdl_json_t *json, const pdl_layer_t *layer, const layer_sums_t *s)
+/* Forward, of one device in an update: operations, and bytes that it reads and writes; formats of 8 bits are for factors alone. */
+static void write_work(pdl_json_t *json, const pdl_plan_t *plan, const pdl_layer_t *layer, const pdl_local_t *local)
+{
+    double item = pdl_precision_bytes(plan->precision == PDL_FP8 ? PDL_BF16 : plan->precision);
+    double elements = local->samples * (local->x_elements + local->y_elements) + local->weights;
+
+    pdl_json_number(json, "forward_flop",
+                    plan->micro_batches * local->samples * (double)layer->flop_forward * local->share_forward);
+    pdl_json_bytes(json, "forward_bytes", plan->micro_batches * item * elements);
+}
+
+static void write_layer(pdl_json_t *json, const pdl_plan_t *plan, const pdl_layer_t *layer, const layer_sums_t *s,
+                        const pdl_local_t *local)
 {
     pdl_json_open(json, NULL, '{');
     pdl_json_string(json, "name", layer->name);
@@ -58,23 +73,29 @@ static void write_layer(pdl_json_t *json, const pdl_layer_t *layer, const layer_
     pdl_json_bytes(json, "sent_bytes", s->sent_bytes);
     pdl_json_bytes(json, "output_bytes", s->out_bytes);
     pdl_json_bytes(json, "saved_bytes", s->saved_bytes);
+    write_work(json, plan, layer, local);
     pdl_json_close(json);
 }
 
-pdl_status_t pdl__plan_layers_json(pdl_json_t *json, const pdl_model_t *model, const pdl_timeline_t *timeline)
+pdl_status_t pdl__plan_layers_json(pdl_json_t *json, const pdl_plan_t *plan, const pdl_timeline_t *timeline)
 {
-    int           count = pdl_model_layer_count(model);
-    layer_sums_t *sums = calloc((size_t)count + 1, sizeof(*sums));
+    int              count = pdl_model_layer_count(plan->model);
+    double           samples = (double)plan->batch / (double)pdl_mesh_extent(&plan->mesh, PDL_AXIS_DATA);
+    layer_sums_t    *sums = calloc((size_t)count + 1, sizeof(*sums));
+    pdl_partition_t *partition = NULL;
+    pdl_status_t     status = sums != NULL ? PDL_OK : pdl__no_memory("for the layers of a plan");
 
-    if (sums == NULL) return pdl__no_memory("for the layers of a plan");
-    for (int r = 0; r < timeline->count; r++) {
+    if (!status) status = pdl_partition_create(plan, ceil(samples / (double)plan->micro_batches), &partition);
+    for (int r = 0; r < timeline->count && !status; r++) {
         add_nodes(timeline->ranks[r].program, sums);
         for (int i = 0; i < timeline->ranks[r].program->op_count; i++) add_op(&timeline->ranks[r], i, sums);
     }
     pdl_json_open(json, "layers", '[');
-    for (int l = 0; l < count; l++)
-        if (sums[l].operations > 0) write_layer(json, pdl_model_layer(model, l), &sums[l]);
+    for (int l = 0; l < count && !status; l++)
+        if (sums[l].operations > 0)
+            write_layer(json, plan, pdl_model_layer(plan->model, l), &sums[l], &partition->local[l]);
     pdl_json_close(json);
+    if (partition != NULL) pdl_partition_destroy(partition);
     free(sums);
-    return PDL_OK;
+    return status;
 }

@@ -8,6 +8,6 @@
 #include <paradl/oracle/replay.h>
 
 /* "layers": an array; the ranks of the timeline are one of every stage. */
-pdl_status_t pdl__plan_layers_json(pdl_json_t *json, const pdl_model_t *model, const pdl_timeline_t *timeline);
+pdl_status_t pdl__plan_layers_json(pdl_json_t *json, const pdl_plan_t *plan, const pdl_timeline_t *timeline);
 
 #endif

@@ -97,6 +97,14 @@ pdl_status_t pdl__report_sensitivity(const pdl_plan_report_t *report, FILE *stre
     return status;
 }
 
+static const char *unit_of(pdl_unit_t unit)
+{
+    return unit == PDL_UNIT_FLOP_RATE   ? "FLOP/s"
+           : unit == PDL_UNIT_BYTE_RATE ? "B/s"
+           : unit == PDL_UNIT_SECONDS   ? "s"
+                                        : "";
+}
+
 void pdl__report_sensitivity_json(pdl_json_t *json, const pdl_plan_report_t *report)
 {
     const pdl_sensitivity_t *s = report->sensitivity;
@@ -107,6 +115,7 @@ void pdl__report_sensitivity_json(pdl_json_t *json, const pdl_plan_report_t *rep
         pdl_json_open(json, NULL, '{');
         pdl_json_string(json, "name", s->row[i].name);
         pdl_json_number(json, "value", s->row[i].value);
+        pdl_json_string(json, "unit", unit_of(s->row[i].unit));
         pdl_json_number(json, "elasticity", s->row[i].elasticity);
         pdl_json_number(json, "factor", s->row[i].factor > 0 ? s->row[i].factor : (double)NAN);
         pdl_json_number(json, "upgraded", s->row[i].factor > 0 ? upgraded(&s->row[i]) : (double)NAN);
