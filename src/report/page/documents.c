@@ -106,6 +106,15 @@ static const char *base_name(const char *path)
     return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
 }
 
+/* Only runs have logs. */
+static pdl_status_t check_log(const char *path, const pdl_json_value_t *head, char kind[32])
+{
+    pdl_status_t status = check_kind(path, pdl_json_text_of(head, "paradl"), kind);
+
+    if (status || strcmp(kind, "run") == 0) return status;
+    return pdl_error(PDL_ERR_INPUT, "%s: a log of a %s: only runs have logs", path, kind);
+}
+
 /* The last line of a log may be torn, by a kill; torn lines before others are what no writer leaves. */
 static pdl_status_t read_log(pdl_documents_t *d, const char *path, const char *text, size_t length,
                              pdl_json_value_t *head)
@@ -113,7 +122,7 @@ static pdl_status_t read_log(pdl_documents_t *d, const char *path, const char *t
     pdl__document_t   log = {.name = base_name(path), .head = head, .lines = head};
     const char       *end = text + length;
     pdl_json_value_t *last = head;
-    pdl_status_t      status = check_kind(path, pdl_json_text_of(head, "paradl"), log.kind);
+    pdl_status_t      status = check_log(path, head, log.kind);
     int               line = 1;
 
     while (!status && text < end) {
@@ -185,8 +194,10 @@ static pdl_status_t take_value(pdl_documents_t *d, const char *path, const char 
     if (log != NULL && pdl_json_text_of(value, "paradl") == NULL) { /* a log, as a page keeps it */
         document.head = document.lines = log;
         document.left_out = pdl_json_number_of(value, "left_out") > 0;
+        status = check_log(path, log, document.kind);
+    } else {
+        status = check_kind(path, pdl_json_text_of(value, "paradl"), document.kind);
     }
-    status = check_kind(path, pdl_json_text_of(document.head, "paradl"), document.kind);
     if (!status && strcmp(document.kind, "trace") == 0) {
         const pdl_json_value_t *list = pdl_json_get(value, "traceEvents");
 

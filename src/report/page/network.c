@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define MOST_LINES 24
+#define MOST_LINKS 20
 
 static const struct part {
     const char *key, *name;
@@ -86,6 +87,37 @@ static void algorithms(pdl__page_t *page, const pdl_json_value_t *head)
     pdl__page_table_end(page);
 }
 
+static double busy_of(const pdl_json_value_t *link)
+{
+    double busy = pdl_json_number_of(link, "busy");
+
+    return isfinite(busy) ? busy : pdl_json_number_of(link, "bytes");
+}
+
+/* Of simulate --links. */
+static void links(pdl__page_t *page, const pdl_json_value_t *head)
+{
+    static const pdl_column_t columns[] = {
+        {"from", PDL_LEFT}, {"to", PDL_LEFT}, {"kind", PDL_LEFT}, {"bytes", PDL_RIGHT}, {"busy", PDL_RIGHT}};
+    int            count;
+    pdl__ranked_t *ranked = pdl__page_rank(page, pdl_json_first(head, "links"), busy_of, &count);
+
+    if (count == 0) return;
+    pdl__page_section(page, "Links: %s to %s carries most",
+                      pdl__page_or(pdl_json_text_of(ranked[0].value, "from"), "?"),
+                      pdl__page_or(pdl_json_text_of(ranked[0].value, "to"), "?"));
+    pdl__page_table(page, pdl__page_print(page, "The busiest of %d links", count), columns, 5);
+    for (int i = 0; i < count && i < MOST_LINKS; i++) {
+        pdl__page_row(page);
+        pdl__page_cell(page, "%s", pdl__page_or(pdl_json_text_of(ranked[i].value, "from"), "?"));
+        pdl__page_cell(page, "%s", pdl__page_or(pdl_json_text_of(ranked[i].value, "to"), "?"));
+        pdl__page_cell(page, "%s", pdl__page_or(pdl_json_text_of(ranked[i].value, "kind"), "-"));
+        pdl__page_bytes(page, pdl_json_number_of(ranked[i].value, "bytes"));
+        pdl__page_percent(page, pdl_json_number_of(ranked[i].value, "busy"));
+    }
+    pdl__page_table_end(page);
+}
+
 void pdl__page_collective(pdl__page_t *page, const pdl__document_t *document)
 {
     const pdl_json_value_t *head = document->head, *best = pdl_json_first(head, "candidates");
@@ -105,14 +137,19 @@ void pdl__page_collective(pdl__page_t *page, const pdl__document_t *document)
     else
         pdl__page_answer(page, "No algorithm is possible here.");
     algorithms(page, head);
+    links(page, head);
 }
 
 /* Lines of a chart over the points of a sweep or the rows of a bench: one for every name. */
 typedef struct lines {
     const char   *name[MOST_LINES];
     double       *x, *y[MOST_LINES];
-    pdl__series_t series[MOST_LINES];
+    pdl__series_t series[MOST_LINES + 1];
     int           count, points;
+    /* Where another one becomes the best: its name at the point. */
+    double      *change_x, *change_y;
+    const char **change;
+    int          changes;
 } lines_t;
 
 static double *line_of(pdl__page_t *page, lines_t *lines, const char *name)
@@ -142,6 +179,13 @@ static void draw_lines(pdl__page_t *page, lines_t *lines, pdl__chart_t *chart, c
                                            .faint = strcmp(lines->name[i], "lower bound") == 0};
     chart->series = lines->series;
     chart->series_count = lines->count;
+    if (lines->changes > 1)
+        lines->series[chart->series_count++] = (pdl__series_t){.name = "best from here",
+                                                               .mark = PDL__MARK_LABEL,
+                                                               .x = lines->change_x,
+                                                               .y = lines->change_y,
+                                                               .labels = lines->change,
+                                                               .count = lines->changes};
     pdl__page_chart(page, chart, how);
 }
 
@@ -168,6 +212,26 @@ static void fill_sweep(pdl__page_t *page, const pdl_json_value_t *points, const 
 
             if (y != NULL) y[p] = pdl_json_number_of(c, "time_s");
         }
+    }
+}
+
+static void mark_changes(pdl__page_t *page, const pdl_json_value_t *points, const char *over, lines_t *lines)
+{
+    const char *last = "";
+
+    lines->change_x = pdl__page_numbers(page, lines->points);
+    lines->change_y = pdl__page_numbers(page, lines->points);
+    lines->change = pdl_arena_alloc(page->arena, (size_t)lines->points + 1, sizeof(*lines->change));
+    if (lines->change_x == NULL || lines->change_y == NULL || lines->change == NULL) return;
+    for (const pdl_json_value_t *point = points; point != NULL; point = point->next) {
+        const pdl_json_value_t *best = best_of(point);
+        const char             *name = pdl_json_text_of(best, "algorithm");
+
+        if (name == NULL || strcmp(name, last) == 0) continue;
+        last = name;
+        lines->change_x[lines->changes] = pdl_json_number_of(point, over);
+        lines->change_y[lines->changes] = pdl_json_number_of(best, "time_s");
+        lines->change[lines->changes++] = pdl__page_print(page, "%s is best", name);
     }
 }
 
@@ -243,42 +307,57 @@ void pdl__page_sweep(pdl__page_t *page, const pdl__document_t *document)
         return;
     }
     fill_sweep(page, points, over, &lines);
+    mark_changes(page, points, over, &lines);
     pdl__page_answer(page, "%s.", name_changes(page, points, over, hosts));
     pdl__page_section(page, "Time over %s", over);
-    draw_lines(page, &lines, &chart, "Both axes are logarithmic; the dotted line is the lower bound.");
+    draw_lines(page, &lines, &chart,
+               "Both axes are logarithmic; the dotted line is the lower bound, and names stand where another "
+               "algorithm becomes the best.");
     list_changes(page, points, over, hosts);
 }
 
-void pdl__page_bench(pdl__page_t *page, const pdl__document_t *document)
+/* The place of a size among those of a bench, whose rows go through all algorithms for each. */
+static int place_of(const lines_t *lines, double bytes)
 {
-    static const pdl_column_t columns[] = {{"algorithm", PDL_LEFT},
-                                           {"bytes", PDL_RIGHT},
-                                           {"median", PDL_RIGHT},
-                                           {"least", PDL_RIGHT},
-                                           {"bus rate", PDL_RIGHT}};
-    const pdl_json_value_t   *rows = pdl_json_first(document->head, "rows"),
-                           *list = pdl_json_get(document->head, "rows");
-    lines_t      lines = {.points = list != NULL ? list->count : 0};
-    pdl__chart_t chart = {.title = "median time",
-                          .x = {.label = "bytes", .scale = PDL__SCALE_LOG2, .format = pdl_format_bytes},
-                          .y = {.label = "time", .scale = PDL__SCALE_LOG10, .format = pdl_format_seconds}};
-    char         text[PDL_FORMAT_SIZE];
-    int          p = 0;
+    int p = 0;
 
-    lines.x = pdl__page_column(page, rows, "bytes", lines.points);
-    pdl__page_heading(page, "%s measured on %.0f ranks, library %s",
-                      pdl__page_or(pdl_json_text_of(document->head, "collective"), "collective"),
-                      pdl_json_number_of(document->head, "ranks"),
-                      pdl__page_or(pdl_json_text_of(document->head, "library"), "?"));
-    if (lines.x == NULL) return;
-    for (const pdl_json_value_t *row = rows; row != NULL; row = row->next, p++) {
-        double *y = line_of(page, &lines, pdl__page_or(pdl_json_text_of(row, "algorithm"), "?"));
+    while (p < lines->points && lines->x[p] != bytes) p++;
+    return p;
+}
 
-        if (y != NULL) y[p] = pdl_json_number_of(row, "median_s");
+static void find_sizes(pdl__page_t *page, const pdl_json_value_t *rows, int count, lines_t *lines)
+{
+    lines->x = pdl__page_numbers(page, count);
+    for (const pdl_json_value_t *row = rows; lines->x != NULL && row != NULL; row = row->next) {
+        double bytes = pdl_json_number_of(row, "bytes");
+
+        if (isfinite(bytes) && place_of(lines, bytes) == lines->points) lines->x[lines->points++] = bytes;
     }
-    pdl__page_section(page, "Time over bytes");
-    draw_lines(page, &lines, &chart, "Both axes are logarithmic.");
-    pdl__page_table(page, "Measured", columns, 5);
+}
+
+/* One quantity of a bench, a line for every algorithm; `way` stands behind its name. */
+static void fill_bench(pdl__page_t *page, const pdl_json_value_t *rows, const char *key, const char *way,
+                       lines_t *lines)
+{
+    for (const pdl_json_value_t *row = rows; row != NULL; row = row->next) {
+        const char *name = pdl__page_or(pdl_json_text_of(row, "algorithm"), "?");
+        int         p = place_of(lines, pdl_json_number_of(row, "bytes"));
+        double      value = pdl_json_number_of(row, key), *y = NULL;
+
+        if (p < lines->points && isfinite(value))
+            y = line_of(page, lines, *way != '\0' ? pdl__page_print(page, "%s%s", name, way) : name);
+        if (y != NULL) y[p] = value;
+    }
+}
+
+static void list_bench(pdl__page_t *page, const pdl_json_value_t *rows)
+{
+    static const pdl_column_t columns[] = {{"algorithm", PDL_LEFT}, {"bytes", PDL_RIGHT},
+                                           {"median", PDL_RIGHT},   {"least", PDL_RIGHT},
+                                           {"bus rate", PDL_RIGHT}, {"simulated", PDL_RIGHT}};
+    char                      text[PDL_FORMAT_SIZE];
+
+    pdl__page_table(page, "Measured", columns, 6);
     for (const pdl_json_value_t *row = rows; row != NULL; row = row->next) {
         pdl__page_row(page);
         pdl__page_cell(page, "%s", pdl__page_or(pdl_json_text_of(row, "algorithm"), "?"));
@@ -286,6 +365,57 @@ void pdl__page_bench(pdl__page_t *page, const pdl__document_t *document)
         pdl__page_seconds(page, pdl_json_number_of(row, "median_s"));
         pdl__page_seconds(page, pdl_json_number_of(row, "min_s"));
         pdl__page_cell(page, "%s", pdl_format_byte_rate(pdl_json_number_of(row, "bus_bytes_per_s"), text));
+        pdl__page_seconds(page, pdl_json_number_of(row, "simulated_s"));
     }
     pdl__page_table_end(page);
+}
+
+/* The row that is fastest at the largest size. */
+static const pdl_json_value_t *best_row(const pdl_json_value_t *rows)
+{
+    const pdl_json_value_t *best = NULL;
+
+    for (const pdl_json_value_t *row = rows; row != NULL; row = row->next) {
+        double bytes = pdl_json_number_of(row, "bytes"), most = pdl_json_number_of(best, "bytes");
+
+        if (best == NULL || bytes > most ||
+            (bytes == most && pdl_json_number_of(row, "median_s") < pdl_json_number_of(best, "median_s")))
+            best = row;
+    }
+    return best;
+}
+
+void pdl__page_bench(pdl__page_t *page, const pdl__document_t *document)
+{
+    const pdl_json_value_t *rows = pdl_json_first(document->head, "rows"),
+                           *list = pdl_json_get(document->head, "rows"), *best = best_row(rows);
+    lines_t      times = {.points = list != NULL ? list->count : 0}, rates = times;
+    pdl__chart_t time = {.title = "median time",
+                         .x = {.label = "bytes", .scale = PDL__SCALE_LOG2, .format = pdl_format_bytes},
+                         .y = {.label = "time", .scale = PDL__SCALE_LOG10, .format = pdl_format_seconds}};
+    pdl__chart_t rate = {.title = "bus rate",
+                         .x = {.label = "bytes", .scale = PDL__SCALE_LOG2, .format = pdl_format_bytes},
+                         .y = {.label = "bus rate", .from_zero = true, .format = pdl_format_byte_rate}};
+    char         text[PDL_FORMAT_SIZE], size[PDL_FORMAT_SIZE];
+
+    find_sizes(page, rows, list != NULL ? list->count : 0, &times);
+    rates = times;
+    pdl__page_heading(page, "%s measured on %.0f ranks, library %s",
+                      pdl__page_or(pdl_json_text_of(document->head, "collective"), "collective"),
+                      pdl_json_number_of(document->head, "ranks"),
+                      pdl__page_or(pdl_json_text_of(document->head, "library"), "?"));
+    if (times.x == NULL) return;
+    if (best != NULL)
+        pdl__page_answer(page, "%s is fastest at %s: %s.", pdl__page_or(pdl_json_text_of(best, "algorithm"), "?"),
+                         pdl_format_bytes(pdl_json_number_of(best, "bytes"), size),
+                         pdl_format_seconds(pdl_json_number_of(best, "median_s"), text));
+    fill_bench(page, rows, "median_s", "", &times);
+    fill_bench(page, rows, "simulated_s", ", simulated", &times);
+    fill_bench(page, rows, "bus_bytes_per_s", "", &rates);
+    pdl__page_section(page, "Time over bytes");
+    draw_lines(page, &times, &time,
+               "Both axes are logarithmic; simulated is the same schedule on the network that was given.");
+    pdl__page_section(page, "Bus rate over bytes");
+    draw_lines(page, &rates, &rate, "What a link must carry for it: it compares with the speed of a link.");
+    list_bench(page, rows);
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define CLASSES 16
+#define BINS    10
 
 /* Lines of a log that have a key. */
 static int count_lines(const pdl__document_t *run, const char *key, const char *without)
@@ -226,6 +227,30 @@ static double step_seconds(const pdl_json_value_t *line)
     return pdl_json_get(line, "step") != NULL ? pdl_json_number_of(line, "step_s") : (double)NAN;
 }
 
+/* How many updates took how long; those beyond three times the median are in the last bin. */
+static void draw_distribution(pdl__page_t *page, const pdl__ranked_t *ranked, int count)
+{
+    double        low = ranked[count - 1].score, high = fmin(ranked[0].score, 3 * ranked[count / 2].score);
+    double        width = (high - low) / BINS, updates[BINS] = {0}, band[BINS];
+    const char   *names[BINS];
+    pdl__series_t series = {.name = "updates", .mark = PDL__MARK_BAR, .x = updates, .y = band, .count = BINS};
+    pdl__chart_t  chart = {.title = "distribution of the times of updates",
+                           .x = {.label = "updates", .from_zero = true},
+                           .y = {.scale = PDL__SCALE_BAND, .bands = names, .band_count = BINS},
+                           .series = &series,
+                           .series_count = 1};
+    char          text[PDL_FORMAT_SIZE];
+
+    if (count < 2 * BINS || !(width > 0)) return;
+    for (int b = 0; b < BINS; b++) {
+        band[b] = b;
+        names[b] = pdl__page_print(page, "from %s", pdl_format_seconds(low + b * width, text));
+    }
+    for (int i = 0; i < count; i++) updates[(int)fmin(BINS - 1, (ranked[i].score - low) / width)]++;
+    pdl__page_chart(page, &chart,
+                    "A bar is how many updates took that long; the last one has all that took longer.");
+}
+
 static void steps_in_time(pdl__page_t *page, const pdl__document_t *run, int steps)
 {
     static const pdl_column_t columns[] = {{"update", PDL_RIGHT},
@@ -244,6 +269,7 @@ static void steps_in_time(pdl__page_t *page, const pdl__document_t *run, int ste
                       pdl_format_seconds(ranked[0].score, most));
     curve(page, run, "step_s", "time of an update", pdl_format_seconds, steps);
     curve(page, run, "samples_per_s", "samples per second", NULL, steps);
+    draw_distribution(page, ranked, count);
     pdl__page_table(page, "The slowest updates", columns, 5);
     for (int i = 0; i < count && i < 5; i++) {
         pdl__page_row(page);

@@ -46,18 +46,21 @@ static void scatter(pdl__page_t *page, const pdl_json_value_t *head)
     double                 *y = pdl__page_column(page, pdl_json_first(head, "rows"), "projected", count);
     double                 *low = pdl__page_column(page, pdl_json_first(head, "rows"), "low", count);
     double                 *high = pdl__page_column(page, pdl_json_first(head, "rows"), "high", count);
-    double                  ends[2] = {INFINITY, 0}, more[2], less[2];
+    double                  ends[2] = {INFINITY, 0}, band[4][2];
     pdl__series_t           series[] = {
                   {.name = "interval", .mark = PDL__MARK_INTERVAL, .x = x, .y = y, .low = low, .high = high, .count = count},
                   {.name = "rows", .mark = PDL__MARK_POINT, .x = x, .y = y, .count = count},
                   {.name = "equal", .mark = PDL__MARK_LINE, .x = ends, .y = ends, .count = 2, .faint = true},
-                  {.name = "+25 %", .mark = PDL__MARK_LINE, .x = ends, .y = more, .count = 2, .faint = true},
-                  {.name = "-25 %", .mark = PDL__MARK_LINE, .x = ends, .y = less, .count = 2, .faint = true}};
-    pdl__chart_t chart = {.title = "projected over measured",
-                          .x = {.label = "measured", .scale = PDL__SCALE_LOG10, .format = pdl_format_seconds},
-                          .y = {.label = "projected", .scale = PDL__SCALE_LOG10, .format = pdl_format_seconds},
-                          .series = series,
-                          .series_count = 5};
+                  {.name = "+25 %", .mark = PDL__MARK_LINE, .x = ends, .y = band[0], .count = 2, .faint = true},
+                  {.name = "+10 %", .mark = PDL__MARK_LINE, .x = ends, .y = band[1], .count = 2, .faint = true},
+                  {.name = "-10 %", .mark = PDL__MARK_LINE, .x = ends, .y = band[2], .count = 2, .faint = true},
+                  {.name = "-25 %", .mark = PDL__MARK_LINE, .x = ends, .y = band[3], .count = 2, .faint = true}};
+    static const double shares[] = {1.25, 1.1, 0.9, 0.75};
+    pdl__chart_t        chart = {.title = "projected over measured",
+                                 .x = {.label = "measured", .scale = PDL__SCALE_LOG10, .format = pdl_format_seconds},
+                                 .y = {.label = "projected", .scale = PDL__SCALE_LOG10, .format = pdl_format_seconds},
+                                 .series = series,
+                                 .series_count = 7};
 
     if (x == NULL || y == NULL || low == NULL || high == NULL) return;
     for (int i = 0; i < count; i++)
@@ -65,13 +68,41 @@ static void scatter(pdl__page_t *page, const pdl_json_value_t *head)
             ends[0] = fmin(ends[0], x[i]);
             ends[1] = fmax(ends[1], x[i]);
         }
-    for (int i = 0; i < 2; i++) {
-        more[i] = 1.25 * ends[i];
-        less[i] = 0.75 * ends[i];
-    }
-    pdl__page_section(page, "Projected over measured");
+    for (int b = 0; b < 4; b++)
+        for (int i = 0; i < 2; i++) band[b][i] = shares[b] * ends[i];
+    pdl__page_section(page, "Projected over measured: %.1f %% of the rows are in their 90 %% interval",
+                      100 * pdl_json_number_of(head, "all.covered"));
     pdl__page_chart(page, &chart,
                     "A point on the middle line is projected as it was measured; whiskers are 90 % intervals.");
+}
+
+static char *format_error(double value, char text[PDL_FORMAT_SIZE])
+{
+    snprintf(text, PDL_FORMAT_SIZE, "%+.0f %%", 100 * value);
+    return text;
+}
+
+/* Whether errors grow with the machine. */
+static void residuals(pdl__page_t *page, const pdl_json_value_t *head)
+{
+    static const double     zero = 0;
+    const pdl_json_value_t *list = pdl_json_get(head, "rows");
+    int                     count = list != NULL ? list->count : 0;
+    double                 *x = pdl__page_column(page, pdl_json_first(head, "rows"), "devices", count);
+    double                 *y = pdl__page_column(page, pdl_json_first(head, "rows"), "projected", count);
+    double                 *measured = pdl__page_column(page, pdl_json_first(head, "rows"), "measured", count);
+    pdl__series_t           series[] = {{.name = "rows", .mark = PDL__MARK_POINT, .x = x, .y = y, .count = count},
+                                        {.name = "equal", .mark = PDL__MARK_RULE, .x = &zero, .y = &zero, .count = 1}};
+    pdl__chart_t            chart = {.title = "error over devices",
+                                     .x = {.label = "devices", .scale = PDL__SCALE_LOG2},
+                                     .y = {.label = "projected to measured", .format = format_error},
+                                     .series = series,
+                                     .series_count = 2};
+
+    if (x == NULL || y == NULL || measured == NULL || count == 0) return;
+    for (int i = 0; i < count; i++) y[i] = measured[i] > 0 ? y[i] / measured[i] - 1 : (double)NAN;
+    pdl__page_section(page, "Error over devices");
+    pdl__page_chart(page, &chart, "Points above the line are projected too long, those below too short.");
 }
 
 static double error_of(const pdl_json_value_t *row)
@@ -137,6 +168,7 @@ void pdl__page_validation(pdl__page_t *page, const pdl__document_t *validation)
         100 * pdl_json_number_of(all, "covered"));
     accuracy(page, head);
     scatter(page, head);
+    residuals(page, head);
     worst(page, head);
     not_expressed(page, head);
 }
