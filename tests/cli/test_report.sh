@@ -70,7 +70,16 @@ for tag, given in page.seen:
 assert tags.count("svg") >= int(sys.argv[2]), tags.count("svg")
 PY
 
-for item in plan.json:2 run.jsonl:4 train.json:1 sim.json:1 sweep.json:1 collective.json:1 program.json:1 model.json:0 validation.json:1; do
+cat >bench.json <<'JSON'
+{"paradl": "bench/1", "command": ["paradl", "coll", "bench"], "collective": "allreduce", "ranks": 4, "library": "x", "rows": [
+{"algorithm": "mpi", "bytes": 1024, "median_s": 1e-5, "min_s": 9e-6, "bus_bytes_per_s": 1.5e8},
+{"algorithm": "ring", "bytes": 1024, "median_s": 2e-5, "min_s": 9e-6, "bus_bytes_per_s": 7e7, "simulated_s": 1.9e-5},
+{"algorithm": "mpi", "bytes": 4096, "median_s": 4e-5, "min_s": 3e-5, "bus_bytes_per_s": 1.5e8},
+{"algorithm": "ring", "bytes": 4096, "median_s": 3e-5, "min_s": 2e-5, "bus_bytes_per_s": 2e8, "simulated_s": 2.5e-5}]}
+JSON
+expect 0 simulate --topology dln --hosts 16 --hosts-per-switch 2 --bytes 1MiB --algorithm ring --links --json
+cp out links.json
+for item in plan.json:4 run.jsonl:5 train.json:1 sim.json:1 sweep.json:1 collective.json:1 links.json:1 program.json:1 model.json:0 validation.json:2 bench.json:2; do
     name=${item%:*}
     expect 0 report $name -o $name.html
     has out "$name.html"
@@ -82,6 +91,16 @@ for item in plan.json:2 run.jsonl:4 train.json:1 sim.json:1 sweep.json:1 collect
     LC_ALL=C expect 0 report $name --text
     if LC_ALL=C grep -q '[^ -~]' out; then fail "$name: not ASCII: $(LC_ALL=C grep -m1 '[^ -~]' out)"; fi
 done
+has bench.json.html "ring is fastest at 4.00 KiB: 30.0 us."
+has bench.json.html "ring, simulated"
+has links.json.html "The busiest of 40 links"
+has plan.json.html "Roofline: relu takes most"
+expect 0 plan --model resnet50 --system abci-v --devices 8 --strategy data --batch 256 --json --explain
+cp out resnet.json
+expect 0 report resnet.json -o resnet.html
+has resnet.html "Sensitivity: peak of the device matters most"
+has run.jsonl.html "distribution of the times of updates"
+has validation.json.html "Error over devices"
 expect 0 report plan.json --no-core -o still.html
 has still.html "This page cannot be asked again: it was left out by --no-core."
 if grep -q 'id="paradl-core"' still.html; then fail "--no-core leaves it in"; fi
@@ -168,7 +187,6 @@ has plan.html "<code>paradl plan --model lenet --system abci-v --devices 2"
 has plan.html "<code>paradl simulate plan.yaml --json --trace timeline.json</code>"
 has plan.html "Memory over time"
 has plan.html "Roofline: "
-has plan.html "Sensitivity: "
 for file in charts/*.svg; do
     python3 -c 'import sys, xml.dom.minidom as m; assert m.parse(sys.argv[1]).documentElement.tagName == "svg"' $file || fail "$file"
 done

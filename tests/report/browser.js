@@ -169,6 +169,32 @@ async function whatIf(browser) {
     await page.close();
 }
 
+/* Collectives: another network, more hosts, a failed link, as the command says; errors are its own. */
+async function whatIfNetwork(browser) {
+    const {page, troubles} = await open(browser, "collective", {viewport: {width: 1280, height: 900}});
+    for (const [id, value] of [["what-bytes", "65536"], ["what-hosts", "8"], ["what-link-bandwidth", "25GB/s"], ["what-fail-link", "s0-s1"], ["what-collective", "allgather"],
+                               ["what-topology", "torus"], ["what-hosts-per-switch", ""]]) {
+        await page.evaluate(([id, value]) => {
+            const control = document.getElementById(id);
+            control.value = value;
+            control.dispatchEvent(new Event(control.type === "number" ? "input" : "change"));
+        }, [id, value]);
+        await settled(page);
+        const native = spawnSync(paradl, [...await shown(page), "--json"], {encoding: "utf8"}), ours = await page.evaluate(() => paradl.shown.plan);
+        const its = native.stdout.startsWith("{") ? JSON.parse(native.stdout) : null;
+        check((its === null) === (ours === null), "only one of page and command answers " + await page.textContent("code.again"));
+        const timed = (answer) => (answer.candidates || [answer]).map((candidate) => [candidate.algorithm, candidate.time_s]);
+        if (its) check(same(timed(its), timed(ours)), "other numbers: " + await page.textContent("code.again"));
+        else check((await page.textContent(".difference")).trim() === native.stderr.replace(/^paradl: /, "").trim(), "another message: " + await page.textContent(".difference"));
+    }
+    await page.click("text=reset");
+    await page.click("text=over all sizes");
+    await until(page, () => document.querySelector("main section svg") !== null && /Sweep over bytes/.test(document.querySelector("main").textContent), 60000);
+    await page.screenshot({path: path.join(folder, "what-network.png")});
+    check(troubles.length === 0, "what if of a collective: " + troubles.join("; "));
+    await page.close();
+}
+
 async function timelines(browser) {
     const {page, troubles} = await open(browser, "timelines", {viewport: {width: 1280, height: 900}});
     const events = JSON.parse(fs.readFileSync(path.join(folder, "measured.json"))).traceEvents.filter((event) => event.ph === "X");
@@ -266,6 +292,7 @@ async function byKeys(browser) {
     try {
         await everyKind(browser, names);
         await whatIf(browser);
+        await whatIfNetwork(browser);
         await byKeys(browser);
         await timelines(browser);
         await largeTimelines(browser);

@@ -11,6 +11,7 @@
 
 #define MOST_CLASSES 16
 #define MOST_NUMBERS 12
+#define LEAST_WORTH  0.005 /* percent of a step: less is shown as nothing */
 #define LEAST_NAMED  0.005 /* of the circle that is largest; smaller ones are named when they are pointed at */
 
 /* All layers of one type, forward. */
@@ -187,7 +188,7 @@ static double worth(const pdl_json_value_t *row)
 {
     double elasticity = pdl_json_number_of(row, "elasticity");
 
-    return elasticity > 0 ? elasticity : (double)NAN;
+    return elasticity >= LEAST_WORTH ? elasticity : (double)NAN;
 }
 
 static char *format_share(double value, char text[PDL_FORMAT_SIZE])

@@ -30,11 +30,14 @@ static char *read_part(const char *name, const char *extension, const char *othe
     return pdl__file_read(path, &text, length) ? NULL : text;
 }
 
-/* The first plan: its command is what is asked again. */
-static const pdl__document_t *find_plan(const pdl_documents_t *documents)
+/* The first plan, or else the first collective: its command is what is asked again. */
+static const pdl__document_t *find_asked(const pdl_documents_t *documents)
 {
-    for (int i = 0; i < documents->count; i++)
-        if (strcmp(documents->item[i].kind, "plan-result") == 0) return &documents->item[i];
+    static const char *const kinds[] = {"plan-result", "collective"};
+
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < documents->count; i++)
+            if (strcmp(documents->item[i].kind, kinds[k]) == 0) return &documents->item[i];
     return NULL;
 }
 
@@ -76,24 +79,37 @@ static char *join(char *script, size_t *length, char *more, size_t more_length)
     return both;
 }
 
+/* The files of the script, one after the other; NULL where one is missing. */
+static char *read_script(size_t *length)
+{
+    static const char *const parts[] = {"core", "parts", "ask", "ask_plan", "ask_network", "timeline", "page"};
+    char                    *script = read_part(parts[0], ".js", NULL, length);
+
+    for (size_t i = 1; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        size_t more_length = 0;
+        char  *more = read_part(parts[i], ".js", NULL, &more_length);
+
+        script = join(script, length, more, more_length);
+    }
+    return script;
+}
+
 void pdl__live_open(pdl__live_t *live, const pdl_documents_t *documents, bool wanted)
 {
-    const pdl__document_t *plan = find_plan(documents);
-    const char            *model = plan != NULL ? word_after(plan, "model") : NULL;
-    size_t                 length = 0;
-    char                  *runner, *script;
+    const pdl__document_t *asked = find_asked(documents);
+    const char            *model = asked != NULL ? word_after(asked, "model") : NULL;
+    bool                   plan = model != NULL && word_after(asked, "system") != NULL,
+         network = asked != NULL && word_after(asked, "topology") != NULL;
 
     *live = (pdl__live_t){.missing = NULL};
-    runner = read_part("core", ".js", NULL, &live->script_length);
-    script = read_part("page", ".js", NULL, &length);
-    live->script = join(runner, &live->script_length, script, length);
+    live->script = read_script(&live->script_length);
     if (live->script == NULL)
         live->missing = "the script of pages is not found: set PARADL_SHARE to the share folder of paradl";
-    else if (plan == NULL || model == NULL || word_after(plan, "system") == NULL)
+    else if (!plan && !network)
         live->missing = "";
     else if (!wanted)
         live->missing = "it was left out by --no-core";
-    else if (ends_in(model, ".onnx"))
+    else if (plan && ends_in(model, ".onnx"))
         live->missing = "a page does not read ONNX: use what paradl model import writes";
     if (live->missing != NULL) return;
     live->core = read_part("core", ".wasm.gz", PDL_BUILD_CORE, &live->core_length);
@@ -197,33 +213,36 @@ static pdl_status_t add_folder(bundle_t *bundle, const char *folder)
     return status;
 }
 
-static pdl_status_t write_bundle(const pdl__document_t *plan, FILE *memory)
+static pdl_status_t write_bundle(const pdl__document_t *asked, FILE *memory)
 {
     static const struct {
         const char *word, *folder;
     } named[] = {{"model", "models"}, {"system", "systems"}, {"data", "data"}};
+    const char  *topology = word_after(asked, "topology");
+    bool         plan = strcmp(asked->kind, "plan-result") == 0;
     bundle_t     bundle = {.depth = 0};
     pdl_status_t status = PDL_OK;
 
     pdl_json_begin_line(&bundle.json, memory);
     pdl_json_open(&bundle.json, NULL, '{');
-    for (size_t i = 0; !status && i < sizeof(named) / sizeof(named[0]); i++)
-        if (word_after(plan, named[i].word) != NULL)
-            status = add_file(&bundle, named[i].folder, word_after(plan, named[i].word));
-    if (!status) status = add_folder(&bundle, "parameters");
-    if (!status) status = add_folder(&bundle, "frameworks");
+    for (size_t i = 0; !status && plan && i < sizeof(named) / sizeof(named[0]); i++)
+        if (word_after(asked, named[i].word) != NULL)
+            status = add_file(&bundle, named[i].folder, word_after(asked, named[i].word));
+    if (topology != NULL && ends_in(topology, ".yaml")) status = add_file(&bundle, "topologies", topology);
+    if (!status && plan) status = add_folder(&bundle, "parameters");
+    if (!status && plan) status = add_folder(&bundle, "frameworks");
     pdl_json_close(&bundle.json);
     return status;
 }
 
 /* Files that are gone since the plan was made are no failure of the page. */
-static pdl_status_t write_files(const pdl__document_t *plan, bool *written, FILE *stream)
+static pdl_status_t write_files(const pdl__document_t *asked, bool *written, FILE *stream)
 {
     char        *text = NULL;
     void        *packed;
     size_t       length, packed_length;
     FILE        *memory = open_memstream(&text, &length);
-    pdl_status_t status = memory != NULL ? write_bundle(plan, memory) : pdl__no_memory("for a page");
+    pdl_status_t status = memory != NULL ? write_bundle(asked, memory) : pdl__no_memory("for a page");
 
     if (memory != NULL) fclose(memory);
     *written = status == PDL_OK;
@@ -241,7 +260,7 @@ pdl_status_t pdl__live_write(const pdl__live_t *live, const pdl_documents_t *doc
     bool         written = false;
     pdl_status_t status = PDL_OK;
 
-    if (live->core != NULL) status = write_files(find_plan(documents), &written, stream);
+    if (live->core != NULL) status = write_files(find_asked(documents), &written, stream);
     if (!status && written) pdl__pack_element("paradl-core", live->core, live->core_length, stream);
     if (!status && live->script != NULL) {
         fputs("<script>", stream);

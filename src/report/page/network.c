@@ -325,8 +325,11 @@ static int place_of(const lines_t *lines, double bytes)
     return p;
 }
 
-static void find_sizes(pdl__page_t *page, const pdl_json_value_t *rows, int count, lines_t *lines)
+static void find_sizes(pdl__page_t *page, const pdl_json_value_t *rows, lines_t *lines)
 {
+    int count = 0;
+
+    for (const pdl_json_value_t *row = rows; row != NULL; row = row->next) count++;
     lines->x = pdl__page_numbers(page, count);
     for (const pdl_json_value_t *row = rows; lines->x != NULL && row != NULL; row = row->next) {
         double bytes = pdl_json_number_of(row, "bytes");
@@ -387,18 +390,17 @@ static const pdl_json_value_t *best_row(const pdl_json_value_t *rows)
 
 void pdl__page_bench(pdl__page_t *page, const pdl__document_t *document)
 {
-    const pdl_json_value_t *rows = pdl_json_first(document->head, "rows"),
-                           *list = pdl_json_get(document->head, "rows"), *best = best_row(rows);
-    lines_t      times = {.points = list != NULL ? list->count : 0}, rates = times;
-    pdl__chart_t time = {.title = "median time",
-                         .x = {.label = "bytes", .scale = PDL__SCALE_LOG2, .format = pdl_format_bytes},
-                         .y = {.label = "time", .scale = PDL__SCALE_LOG10, .format = pdl_format_seconds}};
-    pdl__chart_t rate = {.title = "bus rate",
-                         .x = {.label = "bytes", .scale = PDL__SCALE_LOG2, .format = pdl_format_bytes},
-                         .y = {.label = "bus rate", .from_zero = true, .format = pdl_format_byte_rate}};
-    char         text[PDL_FORMAT_SIZE], size[PDL_FORMAT_SIZE];
+    const pdl_json_value_t *rows = pdl_json_first(document->head, "rows"), *best = best_row(rows);
+    lines_t                 times = {.points = 0}, rates;
+    pdl__chart_t            time = {.title = "median time",
+                                    .x = {.label = "bytes", .scale = PDL__SCALE_LOG2, .format = pdl_format_bytes},
+                                    .y = {.label = "time", .scale = PDL__SCALE_LOG10, .format = pdl_format_seconds}};
+    pdl__chart_t            rate = {.title = "bus rate",
+                                    .x = {.label = "bytes", .scale = PDL__SCALE_LOG2, .format = pdl_format_bytes},
+                                    .y = {.label = "bus rate", .from_zero = true, .format = pdl_format_byte_rate}};
+    char                    text[PDL_FORMAT_SIZE], size[PDL_FORMAT_SIZE];
 
-    find_sizes(page, rows, list != NULL ? list->count : 0, &times);
+    find_sizes(page, rows, &times);
     rates = times;
     pdl__page_heading(page, "%s measured on %.0f ranks, library %s",
                       pdl__page_or(pdl_json_text_of(document->head, "collective"), "collective"),
