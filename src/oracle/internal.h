@@ -136,10 +136,10 @@ double pdl__host_wait(const pdl_parameters_t *p, double host_s, double device_s)
 /* One micro-batch through the layers between two prefix sums, with what is computed again. */
 double pdl__run_seconds(const pdl_case_t *c, const pdl_sums_t *before, const pdl_sums_t *after);
 
-/* Replaces the total of a projection of the case by what it takes when it is played; stages are cut to take equally long.
-   The difference counts as bubble: to tell the parts apart takes more plays. */
-pdl_status_t pdl__play_case(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_profile_t *profile,
-                            pdl_projection_t *projection);
+/* Replaces the total of a projection of the case by what it takes when it is replayed; stages are cut to take equally long.
+   The difference counts as bubble: to tell the parts apart takes more replays. */
+pdl_status_t pdl__replay_case(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_profile_t *profile,
+                              pdl_projection_t *projection);
 
 /* Gradient exchange of one stage: total time, and how much of it backward cannot hide. wide_s: of the total, what
    gradients take that are summed over an inner axis too; startup_s: what every bucket pays again. */
@@ -152,6 +152,11 @@ double pdl__gradient_width(const pdl_parameters_t *p, pdl_precision_t precision)
 /* Before overlap; of the sums only the gradients are read. */
 pdl_status_t pdl__gradient_total(pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_sums_t *sums,
                                  double item_bytes, pdl__gradient_cost_t *exchange);
+/* Whether gradients pass through host memory, which no network knows. */
+bool pdl__gradients_by_host(const pdl_oracle_t *oracle, const pdl_case_t *c);
+/* Weights that are sharded are gathered for every pass, one after the other: what this takes at the least. */
+pdl_status_t pdl__least_gathers(pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
+                                double *seconds);
 pdl_status_t pdl__gradient_exchange(pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
                                     const pdl_stages_t *stages, pdl__gradient_cost_t *exchange);
 
@@ -176,13 +181,15 @@ pdl_status_t pdl__config_profile(pdl_oracle_t *oracle, const pdl_config_t *confi
 
 /* Bounds for pruning; cheap once the profile is kept. A time that no partition into stages can beat: */
 pdl_status_t pdl__lower_bound(pdl_oracle_t *oracle, const pdl_config_t *config, double *seconds);
-/* and one that playing the configuration with its partition cannot: */
-pdl_status_t pdl__played_bound(pdl_oracle_t *oracle, const pdl_config_t *config, double *seconds);
+/* and ones that replaying the configuration with its partition cannot: by its passes, which are the same for all shardings, */
+pdl_status_t pdl__replay_bound(pdl_oracle_t *oracle, const pdl_config_t *config, double *seconds);
+/* and by its gathers, of a configuration that is possible: */
+pdl_status_t pdl__gather_bound(pdl_oracle_t *oracle, const pdl_config_t *config, double *seconds);
 /* Whether a configuration fits in memory, without the rest of its projection. */
 pdl_status_t pdl__fits(pdl_oracle_t *oracle, const pdl_config_t *config, bool *fits);
-/* pdl_oracle_evaluate() of a configuration, played. */
-pdl_status_t pdl__evaluate_played(pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_dataset_t *dataset,
-                                  pdl_projection_t *projection);
+/* pdl_oracle_evaluate() of a configuration, replayed. */
+pdl_status_t pdl__evaluate_replayed(pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_dataset_t *dataset,
+                                    pdl_projection_t *projection);
 
 void pdl__find_limits(const pdl_oracle_t *oracle, const pdl_case_t *c, pdl_projection_t *projection);
 

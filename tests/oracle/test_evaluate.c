@@ -148,10 +148,10 @@ static void bounds_hold_and_quick_plays_agree(void)
         p.overlap_stages = between(0, 1);
         bench_t b = begin(models[between(0, 2)], between(0, 1) ? selene : abci, p);
         if (pdl_oracle_plan(b.oracle, &c, &plan) == PDL_OK &&
-            pdl__evaluate_played(b.oracle, &c, NULL, &quick) == PDL_OK) {
+            pdl__evaluate_replayed(b.oracle, &c, NULL, &quick) == PDL_OK) {
             CHECK_OK(pdl_oracle_replay(b.oracle, plan, NULL, &played));
             CHECK_NEAR(quick.total_s, played.total_s, 0.01);
-            CHECK_OK(pdl__played_bound(b.oracle, &c, &bound));
+            CHECK_OK(pdl__replay_bound(b.oracle, &c, &bound));
             CHECK(bound <= quick.total_s * (1 + 1e-9));
             compared++;
         }

@@ -1,7 +1,9 @@
 /*
- * The programs of plans, priced and replayed, against what the oracle projects for these plans: the same computation and
- * exchanges, and a total that is no longer. It is shorter where programs overlap redistributions, which projections do not.
+ * The two lists that are replayed, programs and passes, against each other: the same layers in the same stages, the same bytes of
+ * gradients and between stages, the same computation and exchanges, and totals of programs that are no longer. They are shorter
+ * where programs overlap redistributions, which passes do not.
  */
+#include "oracle/project/passes.h"
 #include "test.h"
 #include <math.h>
 #include <paradl/oracle/replay.h>
@@ -29,6 +31,103 @@ static busy_t sum_streams(const pdl_replay_rank_t *rank)
     return busy;
 }
 
+/* Of gradients that are exchanged over the data axis alone, and of tensors that go to other stages, in one update. */
+typedef struct bytes {
+    double gradients, stages;
+} bytes_t;
+
+static bytes_t program_bytes(const pdl_program_t *program)
+{
+    double  sent[PDL_TRAFFIC_COUNT];
+    bytes_t bytes = {0};
+
+    pdl_program_traffic(program, sent);
+    bytes.stages = sent[PDL_TRAFFIC_STAGES];
+    for (int i = 0; i < program->op_count; i++)
+        if (program->op[i].kind == PDL_OP_COLLECTIVE && program->op[i].role != PDL_ROLE_TIED)
+            bytes.gradients += (double)program->bucket[program->op[i].bucket].bytes;
+    return bytes;
+}
+
+/* What crosses the border in front of a run of layers. */
+static double border_bytes(const pdl__pass_prices_t *prices, int run)
+{
+    int p = prices->pipeline.stages, v = prices->pipeline.chunks;
+
+    if (run <= 0 || run >= p * v) return 0;
+    return pdl__sent_elements(prices->profile, prices->chunks[run % p * v + run / p].first) *
+           prices->profile->compute.item_bytes * (double)prices->pipeline.micro_batches;
+}
+
+static bytes_t pass_bytes(const pdl__pass_prices_t *prices, int stage, bool *wide)
+{
+    bytes_t bytes = {0};
+
+    for (int c = 0; c < prices->pipeline.chunks; c++) {
+        const pdl__chunk_t *chunk = &prices->chunks[stage * prices->pipeline.chunks + c];
+        const pdl_sums_t   *a = &prices->profile->prefix[chunk->first], *b = &prices->profile->prefix[chunk->last];
+        int                 run = c * prices->pipeline.stages + stage;
+
+        if (prices->c.data > 1)
+            bytes.gradients += (b->data_weights - a->data_weights) * prices->profile->compute.item_bytes;
+        if (b->wide_weights > a->wide_weights) *wide = true;
+        bytes.stages += border_bytes(prices, run + 1) + border_bytes(prices, run);
+    }
+    return bytes;
+}
+
+static void check_layers(const pdl__pass_prices_t *prices, int stage, const pdl_program_t *program)
+{
+    for (int n = 0; n < program->node_count; n++) {
+        const pdl_program_node_t *node = &program->node[n];
+        const pdl__chunk_t       *chunk = &prices->chunks[stage * prices->pipeline.chunks + node->chunk];
+
+        if (node->kind == PDL_NODE_COMPUTE) CHECK(node->layer >= chunk->first && node->tail < chunk->last);
+    }
+}
+
+/* Whether a stage has a copy of weights of another, whose gradients only programs exchange with the replicas. */
+static bool has_copies(const pdl_model_t *model, const pdl__pass_prices_t *prices, int stage)
+{
+    for (int c = 0; c < prices->pipeline.chunks; c++) {
+        const pdl__chunk_t *chunk = &prices->chunks[stage * prices->pipeline.chunks + c];
+        for (int i = chunk->first; i < chunk->last; i++)
+            if (pdl_model_layer(model, i)->tied_to >= 0) return true;
+    }
+    return false;
+}
+
+/* Stage by stage. */
+static void compare_lists(pdl_oracle_t *oracle, const pdl_plan_t *plan, const pdl_timeline_t *timeline)
+{
+    pdl__closed_prices_t  closed = pdl__closed_prices(oracle, pdl_mesh_size(&plan->mesh), false);
+    pdl__pass_spec_t      spec = {.stage_first = plan->stage_first, .prices = &closed.prices};
+    pdl__pass_prices_t    prices = {0};
+    pdl__stage_replay_t   stages[8];
+    pdl__replay_options_t everything = {.send = true, .exchange = true};
+    double                total_s;
+
+    REQUIRE_OK(pdl__case_of_plan(oracle, plan, NULL, &spec.c));
+    REQUIRE_OK(pdl__profile_create(oracle, plan, spec.c.micro_batch, &spec.profile));
+    REQUIRE_OK(pdl__price_passes(oracle, &spec, &prices));
+    CHECK_OK(pdl__replay_passes(&prices, &everything, stages, &total_s));
+    for (int k = 0; k < timeline->count; k++) {
+        const pdl_program_t *program = timeline->ranks[k].program;
+        bool                 wide = false;
+        bytes_t              ours = program_bytes(program), theirs = pass_bytes(&prices, k, &wide);
+        double               compute_s = sum_streams(&timeline->ranks[k]).compute_s;
+
+        check_layers(&prices, k, program);
+        CHECK_NEAR(ours.stages, theirs.stages, 1e-12);
+        if (!wide && !has_copies(plan->model, &prices, k)) CHECK_NEAR(ours.gradients, theirs.gradients, 1e-4);
+        /* Programs convert formats and add up gradients besides. */
+        CHECK(compute_s >= 0.999 * stages[k].part[PDL__PART_COMPUTE]);
+        CHECK(compute_s <= 1.06 * stages[k].part[PDL__PART_COMPUTE]);
+    }
+    pdl__pass_prices_free(&prices);
+    pdl__profile_destroy(spec.profile);
+}
+
 static void compare(pdl_oracle_t *oracle, pdl_plan_t *plan, const pdl_config_t *config)
 {
     pdl_timeline_t  *timeline = NULL;
@@ -44,6 +143,7 @@ static void compare(pdl_oracle_t *oracle, pdl_plan_t *plan, const pdl_config_t *
         return;
     }
     CHECK_INT(timeline->count, config->pipeline);
+    compare_lists(oracle, plan, timeline);
     for (int k = 0; k < timeline->count; k++) {
         busy = sum_streams(&timeline->ranks[k]);
         CHECK(busy.compute_s <= timeline->total_s * (1 + 1e-12));

@@ -1,7 +1,7 @@
 /*
  * The borders of virtual stages: those that are projected, simulated, written and run are the same.
  */
-#include "oracle/project/play.h"
+#include "oracle/project/passes.h"
 #include "program/lower/pipe.h"
 #include "test.h"
 
@@ -65,19 +65,19 @@ static void check_run(const pdl_plan_t *plan)
 static void check_projected(bench_t *b, const pdl_plan_t *plan)
 {
     int                  ranks = (int)pdl_mesh_extent(&plan->mesh, PDL_AXIS_PIPELINE), v = plan->virtual_stages;
-    pdl__cut_t           cut = {0};
-    pdl__cut_spec_t      spec = {.stage_first = plan->stage_first};
+    pdl__pass_prices_t   pp = {0};
+    pdl__pass_spec_t     spec = {.stage_first = plan->stage_first};
     pdl__closed_prices_t prices = pdl__closed_prices(b->oracle, ranks, false);
 
     CHECK_OK(pdl__case_of_plan(b->oracle, plan, NULL, &spec.c));
     spec.prices = &prices.prices;
     CHECK_OK(pdl__profile_create(b->oracle, plan, spec.c.micro_batch, &spec.profile));
-    CHECK_OK(pdl__cut_create(b->oracle, &spec, &cut));
+    CHECK_OK(pdl__price_passes(b->oracle, &spec, &pp));
     for (int k = 0; k < ranks * v; k++) {
-        CHECK_INT(cut.chunks[k % ranks * v + k / ranks].first, plan->stage_first[k]);
-        CHECK_INT(cut.chunks[k % ranks * v + k / ranks].last, plan->stage_first[k + 1]);
+        CHECK_INT(pp.chunks[k % ranks * v + k / ranks].first, plan->stage_first[k]);
+        CHECK_INT(pp.chunks[k % ranks * v + k / ranks].last, plan->stage_first[k + 1]);
     }
-    pdl__cut_free(&cut);
+    pdl__pass_prices_free(&pp);
     pdl__profile_destroy(spec.profile);
 }
 

@@ -174,6 +174,31 @@ pdl_status_t pdl__gradient_total(pdl_oracle_t *oracle, const pdl_case_t *c, cons
     return PDL_OK;
 }
 
+bool pdl__gradients_by_host(const pdl_oracle_t *oracle, const pdl_case_t *c)
+{
+    return (c->spatial && oracle->p.host_spatial_gradients) ||
+           (!c->hybrid && c->inner > 1 && oracle->p.host_replicated_gradients);
+}
+
+/* A stage has at least its even share of the weights, and many small gathers take no less than one. */
+pdl_status_t pdl__least_gathers(pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
+                                double *seconds)
+{
+    const pdl_sums_t *all = &profile->prefix[profile->partition->layer_count];
+    pdl_group_query_t query = {c->pe, c->data, c->data_stride, false, PDL_PATTERN_RING};
+    double            bytes = all->data_weights / (double)c->pipeline * profile->compute.item_bytes;
+    pdl_group_t       group;
+
+    *seconds = 0;
+    if (c->sharding != PDL_SHARDING_ZERO3 || c->run_mode == PDL_INFERENCE || c->data == 1 || bytes <= 0 ||
+        pdl__gradients_by_host(oracle, c) ||
+        !(c->hybrid ? oracle->p.pack_hybrid_gradients : oracle->p.pack_gradients))
+        return PDL_OK;
+    pdl_status_t status = pdl_oracle_group(oracle, &query, &group);
+    if (!status) *seconds = 2 * (double)c->micro_batches * gather_seconds(oracle, c, &group, bytes);
+    return status;
+}
+
 pdl_status_t pdl__gradient_exchange(pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
                                     const pdl_stages_t *st, pdl__gradient_cost_t *e)
 {

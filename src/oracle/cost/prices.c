@@ -1,8 +1,8 @@
 /*
- * Prices of communications by the closed form, for plans that are played. Transfers between stages are the messages of one
+ * Prices of communications by the closed form, for plans that are replayed. Transfers between stages are the messages of one
  * step (docs/oracle.md, "Contention"): all of them start together, and each pays the start-up of the level it crosses.
  */
-#include "oracle/project/play.h"
+#include "oracle/project/passes.h"
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /*
- * Transfers between the stages of a pipeline, all of them at once and equally large: kept between plays.
+ * Transfers between the stages of a pipeline, all of them at once and equally large: kept between replays.
  */
 #ifndef PDL_ORACLE_TRANSFERS_H
 #define PDL_ORACLE_TRANSFERS_H

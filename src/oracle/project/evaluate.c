@@ -300,7 +300,7 @@ pdl_status_t pdl__lower_bound(pdl_oracle_t *oracle, const pdl_config_t *config, 
     return PDL_OK;
 }
 
-pdl_status_t pdl__played_bound(pdl_oracle_t *oracle, const pdl_config_t *config, double *seconds)
+pdl_status_t pdl__replay_bound(pdl_oracle_t *oracle, const pdl_config_t *config, double *seconds)
 {
     pdl_case_t     c;
     pdl_profile_t *profile = NULL;
@@ -311,6 +311,16 @@ pdl_status_t pdl__played_bound(pdl_oracle_t *oracle, const pdl_config_t *config,
     pdl__runs_t runs = {.c = &c, .profile = profile};
     if (!status) status = pdl__profile_runs(profile, c.pipeline * c.virtual_stages, NULL, &runs.cut);
     return status ? status : pdl__pipeline_seconds(&runs, seconds, NULL);
+}
+
+pdl_status_t pdl__gather_bound(pdl_oracle_t *oracle, const pdl_config_t *config, double *seconds)
+{
+    pdl_case_t     c;
+    pdl_profile_t *profile;
+
+    pdl__case_of_config(oracle, config, NULL, &c);
+    pdl_status_t status = pdl__config_profile(oracle, config, c.micro_batch, &profile);
+    return status ? status : pdl__least_gathers(oracle, &c, profile, seconds);
 }
 
 static pdl_status_t memory_of(pdl_oracle_t *oracle, const pdl_config_t *config, pdl_projection_t *projection)
@@ -335,8 +345,8 @@ pdl_status_t pdl__fits(pdl_oracle_t *oracle, const pdl_config_t *config, bool *f
     return status;
 }
 
-pdl_status_t pdl__evaluate_played(pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_dataset_t *dataset,
-                                  pdl_projection_t *projection)
+pdl_status_t pdl__evaluate_replayed(pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_dataset_t *dataset,
+                                    pdl_projection_t *projection)
 {
     pdl_case_t     c;
     pdl_profile_t *profile;
@@ -345,7 +355,7 @@ pdl_status_t pdl__evaluate_played(pdl_oracle_t *oracle, const pdl_config_t *conf
     if (status) return status;
     pdl__case_of_config(oracle, config, dataset, &c);
     status = pdl__config_profile(oracle, config, c.micro_batch, &profile);
-    return status ? status : pdl__play_case(oracle, &c, profile, projection);
+    return status ? status : pdl__replay_case(oracle, &c, profile, projection);
 }
 
 /* Samples of a replica, and the memory that they take. */

@@ -59,7 +59,7 @@ static double seconds_of(pdl_oracle_t *oracle, const pdl_request_t *request, con
     if (c->config.strategy->per_layer)
         status = pdl_oracle_replay(oracle, c->plan, request->dataset, &projection);
     else
-        status = pdl__evaluate_played(oracle, &c->config, request->dataset, &projection);
+        status = pdl__evaluate_replayed(oracle, &c->config, request->dataset, &projection);
     return status ? -1 : projection.total_s;
 }
 

@@ -1,7 +1,7 @@
 /*
  * What the operations of a program take.
  */
-#include "oracle/project/play.h"
+#include "oracle/project/passes.h"
 #include <math.h>
 #include <paradl/oracle/replay.h>
 #include <paradl/plan/collectives.h>

@@ -1,5 +1,5 @@
 /*
- * The critical path of a pipeline, as far as it can be had without playing it.
+ * The critical path of a pipeline, as far as it can be had without replaying it.
  */
 #include "oracle/project/pipeline_time.h"
 #include <math.h>

@@ -16,7 +16,7 @@ typedef struct pdl__runs {
     bool                 held;           /* transfers hold up the sender */
 } pdl__runs_t;
 
-/* Until the last backward pass (inference: forward pass) of the first stage is over. Playing the passes never takes less; it
+/* Until the last backward pass (inference: forward pass) of the first stage is over. Replaying the passes never takes less; it
    takes as much where stages are even and transfers take no time, and for GPipe always (docs/oracle.md, "Pipeline").
    bare_s: as if transfers took no time; sent_s may be NULL. */
 pdl_status_t pdl__pipeline_seconds(const pdl__runs_t *runs, double *bare_s, double *sent_s);

@@ -1,139 +1,175 @@
 /*
- * Programs side by side in time. Every rank goes through its list; one that waits for a tensor lets the others go on.
+ * Lists of operations side by side in time. Every rank goes through its list; one that waits for a tensor lets the others go on.
  */
+#include "oracle/project/replay.h"
 #include <paradl/base/trace.h>
-#include <paradl/oracle/replay.h>
 #include <stdlib.h>
 
-/* Instead of a time: a tensor that none of the ranks sends, and one that is not sent yet. */
-#define NOBODY  -2.0
-#define PENDING -1.0
-
-/* Streams, and for transfers between stages one for each direction, sent and received: messages do not wait for others that go
-   elsewhere. */
-enum { TRACK_STAGE = PDL_STREAM_COUNT, TRACK_COUNT = TRACK_STAGE + 4 };
 static const char *const stage_tracks[] = {"stage transfer", "stage transfer, gradients", "receive",
                                            "receive, gradients"};
 
 static int track_of(const pdl_program_op_t *op)
 {
     if (op->stream != PDL_STREAM_STAGE) return (int)op->stream;
-    return TRACK_STAGE + (op->kind == PDL_OP_RECV ? 2 : 0) + op->backward;
+    return (op->kind == PDL_OP_RECV ? PDL__TRACK_RECEIVE : PDL__TRACK_SEND) + op->backward;
 }
 
-typedef struct place {
-    int    next;   /* operation */
-    double host_s; /* when the host has queued those before */
-    double free_s[TRACK_COUNT];
-} place_t;
-
-typedef struct replay {
-    pdl_replay_rank_t *ranks;
-    place_t           *place; /* of each rank */
-    int                count;
-    double            *sent_s; /* of the tensor of a layer and micro-batch, there and back: when it arrives */
-    int                micro_batches;
-    double             total_s;
-} replay_t;
-
-static double *sent_by(const replay_t *r, const pdl_program_t *program, const pdl_program_op_t *op)
+/* No argument is a NaN, which fmax() has to look for. */
+static inline double later(double a, double b)
 {
-    size_t layer = (size_t)program->node[op->node].layer;
-
-    return &r->sent_s[(layer * (size_t)r->micro_batches + (size_t)op->micro_batch) * 2 + op->backward];
-}
-
-static pdl_status_t prepare(replay_t *r)
-{
-    int layers = 0;
-
-    for (int k = 0; k < r->count; k++) {
-        const pdl_program_t *program = r->ranks[k].program;
-
-        for (int n = 0; n < program->node_count; n++)
-            if (program->node[n].layer >= layers) layers = program->node[n].layer + 1;
-        for (int i = 0; i < program->op_count; i++)
-            if (program->op[i].micro_batch >= r->micro_batches) r->micro_batches = program->op[i].micro_batch + 1;
-    }
-    size_t tensors = (size_t)layers * (size_t)r->micro_batches * 2;
-    r->place = calloc(r->count > 0 ? (size_t)r->count : 1, sizeof(*r->place));
-    r->sent_s = malloc((tensors + 1) * sizeof(*r->sent_s));
-    bool there = r->place != NULL && r->sent_s != NULL;
-    for (size_t i = 0; i < tensors && there; i++) r->sent_s[i] = NOBODY;
-    for (int k = 0; k < r->count && there; k++) {
-        const pdl_program_t *program = r->ranks[k].program;
-
-        for (int i = 0; i < program->op_count; i++)
-            if (program->op[i].kind == PDL_OP_SEND) *sent_by(r, program, &program->op[i]) = PENDING;
-    }
-    return there ? PDL_OK : pdl_error(PDL_ERR_NOMEM, "out of memory for a timeline");
+    return a > b ? a : b;
 }
 
 /* What so many seconds of computation take from `start` on: kernels are slower while gradients are exchanged. */
-static double slowed(const pdl_replay_rank_t *rank, const place_t *place, double start, double seconds)
+static inline double slowed(const pdl__lane_t *lane, double start, double seconds)
 {
-    double window = place->free_s[PDL_STREAM_GRADIENT] - start, slowdown = rank->slowdown;
+    double window = lane->free_s[PDL_STREAM_GRADIENT] - start, slowdown = lane->slowdown;
 
     if (window <= 0 || slowdown <= 1) return seconds;
     return seconds * slowdown <= window ? seconds * slowdown : window + (seconds - window / slowdown);
 }
 
-/* Puts the next operation of a rank in time; false when nothing is left, or what it receives is not sent yet. */
-static bool step(replay_t *r, int k)
+/* When a step can begin, and what it receives apart: behind those on its track, those that compute before it in the list, and
+   those it waits for. */
+static inline double ready_s(const pdl__lane_t *lane, const pdl__replay_step_t *step)
 {
-    pdl_replay_rank_t      *rank = &r->ranks[k];
-    const pdl_program_t    *program = rank->program;
-    place_t                *place = &r->place[k];
-    int                     i = place->next;
-    const pdl_program_op_t *op = &program->op[i];
+    double start = later(lane->free_s[step->track], lane->free_s[PDL_STREAM_COMPUTE]);
 
-    if (i == program->op_count) return false;
-    double start = place->free_s[track_of(op)], arrival = op->kind == PDL_OP_RECV ? *sent_by(r, program, op) : 0;
-    if (arrival == PENDING) return false;
-    /* It is issued when all that stands before it in the list is computed. */
-    if (place->free_s[PDL_STREAM_COMPUTE] > start) start = place->free_s[PDL_STREAM_COMPUTE];
-    if (rank->queue_s != NULL) {
-        place->host_s += rank->queue_s[i];
-        if (place->host_s > start) start = place->host_s;
+    for (int w = 0; w < step->wait_count; w++) start = later(start, lane->end_s[lane->wait[step->first_wait + w]]);
+    return start;
+}
+
+/* Puts a step in time; false when what it needs is not sent yet. */
+static inline bool place(pdl__lane_t *lane, const pdl__replay_step_t *step, double *sent_s, double *total_s)
+{
+    double arrival = step->flags & PDL__STEP_NEEDS ? sent_s[step->tensor] : 0, seconds = lane->seconds[step->price];
+    bool   computes = step->flags & PDL__STEP_COMPUTES;
+
+    if (arrival == PDL__TENSOR_PENDING) return false;
+    double start = ready_s(lane, step);
+    if (computes) start = later(start, arrival);
+    if (lane->queue_s != NULL) {
+        lane->host_s += lane->queue_s[step->price];
+        if (computes) lane->host_wait_s += later(lane->host_s - start, 0);
+        start = later(start, lane->host_s);
     }
-    for (int w = 0; w < op->wait_count; w++) {
-        double done = rank->end_s[program->wait[op->first_wait + w]];
-        if (done > start) start = done;
-    }
-    double end = start + (op->stream == PDL_STREAM_COMPUTE ? slowed(rank, place, start, rank->seconds[i])
-                                                           : rank->seconds[i]);
-    if (arrival > end) end = arrival;
-    if (op->kind == PDL_OP_SEND) *sent_by(r, program, op) = end;
-    rank->start_s[i] = start;
-    rank->end_s[i] = place->free_s[track_of(op)] = end;
-    if (rank->held >> op->stream & 1 && op->kind != PDL_OP_RECV) place->free_s[PDL_STREAM_COMPUTE] = end;
-    place->next++;
-    if (end > r->total_s) r->total_s = end;
+    double taken = computes ? slowed(lane, start, seconds) : seconds, end = later(start + taken, arrival);
+    lane->slowed_s += taken - seconds;
+    if (step->flags & PDL__STEP_SENDS) sent_s[step->tensor] = end;
+    if (step->flags & PDL__STEP_HOLDS) lane->free_s[PDL_STREAM_COMPUTE] = end;
+    if (lane->start_s != NULL) lane->start_s[step->price] = start;
+    lane->end_s[step->price] = lane->free_s[step->track] = end;
+    *total_s = later(*total_s, end);
     return true;
 }
 
-static pdl_status_t check_complete(const replay_t *r)
+/* Goes through a list until it ends or waits for another; `moved` says whether there was anything to do. */
+static bool go_on(pdl__lane_t *lane, double *sent_s, double *total_s, bool *moved)
 {
-    for (int k = 0; k < r->count; k++)
-        if (r->place[k].next < r->ranks[k].program->op_count)
-            return pdl_error(PDL_ERR_INPUT, "the programs of %d ranks wait for each other", r->count);
-    return PDL_OK;
+    for (;; *moved = true, lane->next++) {
+        if (lane->next == lane->count) {
+            lane->next = 0;
+            if (lane->more == NULL || !lane->more(lane)) {
+                lane->count = 0;
+                lane->more = NULL;
+                return true;
+            }
+        }
+        if (!place(lane, &lane->steps[lane->next], sent_s, total_s)) return false;
+    }
+}
+
+pdl_status_t pdl__replay(pdl__lane_t *lanes, size_t size, int count, double *sent_s, double *total_s)
+{
+    bool moved = true, done = false;
+
+    *total_s = 0;
+    while (moved && !done) {
+        moved = false;
+        done = true;
+        for (int k = 0; k < count; k++)
+            if (!go_on((pdl__lane_t *)((char *)lanes + (size_t)k * size), sent_s, total_s, &moved)) done = false;
+    }
+    return done ? PDL_OK : pdl_error(PDL_ERR_INPUT, "the programs of %d ranks wait for each other", count);
+}
+
+/* Tensors that go between the stages of a plan, by layer and micro-batch, there and back. */
+typedef struct tensors {
+    int layers, micro_batches;
+} tensors_t;
+
+static tensors_t count_tensors(const pdl_replay_rank_t *ranks, int count)
+{
+    tensors_t t = {0, 0};
+
+    for (int k = 0; k < count; k++) {
+        const pdl_program_t *program = ranks[k].program;
+
+        for (int n = 0; n < program->node_count; n++)
+            if (program->node[n].layer >= t.layers) t.layers = program->node[n].layer + 1;
+        for (int i = 0; i < program->op_count; i++)
+            if (program->op[i].micro_batch >= t.micro_batches) t.micro_batches = program->op[i].micro_batch + 1;
+    }
+    return t;
+}
+
+static pdl__replay_step_t step_of(const pdl_replay_rank_t *rank, const tensors_t *t, int i)
+{
+    const pdl_program_op_t *op = &rank->program->op[i];
+    bool                    sends = op->kind == PDL_OP_SEND, needs = op->kind == PDL_OP_RECV;
+    bool                    holds = rank->held >> op->stream & 1 && !needs;
+    unsigned flags = (op->stream == PDL_STREAM_COMPUTE ? PDL__STEP_COMPUTES : 0u) | (holds ? PDL__STEP_HOLDS : 0u) |
+                     (sends ? PDL__STEP_SENDS : 0u) | (needs ? PDL__STEP_NEEDS : 0u);
+    int tensor = sends || needs
+                     ? (rank->program->node[op->node].layer * t->micro_batches + op->micro_batch) * 2 + op->backward
+                     : 0;
+
+    return (pdl__replay_step_t){.price = i,
+                                .tensor = tensor,
+                                .first_wait = op->first_wait,
+                                .wait_count = op->wait_count,
+                                .track = (uint8_t)track_of(op),
+                                .flags = (uint8_t)flags};
+}
+
+/* The steps of a program are its operations. */
+static pdl__replay_step_t *list_steps(const pdl_replay_rank_t *rank, const tensors_t *t, double *sent_s)
+{
+    int                 count = rank->program->op_count;
+    pdl__replay_step_t *steps = malloc(((size_t)count + 1) * sizeof(*steps));
+
+    for (int i = 0; i < count && steps != NULL; i++) {
+        steps[i] = step_of(rank, t, i);
+        if (steps[i].flags & PDL__STEP_SENDS) sent_s[steps[i].tensor] = PDL__TENSOR_PENDING;
+    }
+    return steps;
 }
 
 pdl_status_t pdl_program_replay(pdl_replay_rank_t *ranks, int count, double *total_s)
 {
-    replay_t     r = {.ranks = ranks, .count = count};
-    pdl_status_t status = prepare(&r);
+    tensors_t    t = count_tensors(ranks, count);
+    size_t       tensors = (size_t)t.layers * (size_t)t.micro_batches * 2;
+    pdl__lane_t *lanes = calloc((size_t)count + 1, sizeof(*lanes));
+    double      *sent_s = malloc((tensors + 1) * sizeof(*sent_s));
+    bool         there = lanes != NULL && sent_s != NULL;
 
-    for (bool moved = !status; moved;) {
-        moved = false;
-        for (int k = 0; k < count; k++)
-            while (step(&r, k)) moved = true;
+    for (size_t i = 0; i < tensors && there; i++) sent_s[i] = PDL__TENSOR_NOBODY;
+    for (int k = 0; k < count && there; k++) {
+        lanes[k] = (pdl__lane_t){.steps = list_steps(&ranks[k], &t, sent_s),
+                                 .count = ranks[k].program->op_count,
+                                 .wait = ranks[k].program->wait,
+                                 .seconds = ranks[k].seconds,
+                                 .queue_s = ranks[k].queue_s,
+                                 .start_s = ranks[k].start_s,
+                                 .end_s = ranks[k].end_s,
+                                 .slowdown = ranks[k].slowdown};
+        there = lanes[k].steps != NULL;
     }
-    if (!status) status = check_complete(&r);
-    if (!status) *total_s = r.total_s;
-    free(r.place);
-    free(r.sent_s);
+    pdl_status_t status = there ? pdl__replay(lanes, sizeof(*lanes), count, sent_s, total_s)
+                                : pdl_error(PDL_ERR_NOMEM, "out of memory for a timeline");
+    for (int k = 0; k < count && lanes != NULL; k++) free((pdl__replay_step_t *)(uintptr_t)lanes[k].steps);
+    free(lanes);
+    free(sent_s);
     return status;
 }
 
@@ -150,10 +186,10 @@ static void name_tracks(pdl_trace_t *trace, const pdl_replay_rank_t *rank)
 
     snprintf(name, sizeof(name), "rank %lld", (long long)rank->rank);
     pdl_trace_name(trace, rank->rank, -1, name);
-    for (int t = 0; t < TRACK_COUNT; t++)
+    for (int t = 0; t < PDL__TRACK_COUNT; t++)
         if (uses_track(rank->program, t))
             pdl_trace_name(trace, rank->rank, t,
-                           t < TRACK_STAGE ? pdl_op_stream_names[t] : stage_tracks[t - TRACK_STAGE]);
+                           t < PDL__TRACK_SEND ? pdl_op_stream_names[t] : stage_tracks[t - PDL__TRACK_SEND]);
 }
 
 /* Memory where it changes; without memory for the sum itself the timeline goes without. */

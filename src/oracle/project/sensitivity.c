@@ -121,7 +121,7 @@ static double seconds_on(const probe_t *probe, const pdl_system_t *system)
     if (!status && probe->best->config.strategy->per_layer)
         status = pdl_oracle_replay(oracle, probe->best->plan, probe->request->dataset, &projection);
     else if (!status)
-        status = pdl__evaluate_played(oracle, &probe->best->config, probe->request->dataset, &projection);
+        status = pdl__evaluate_replayed(oracle, &probe->best->config, probe->request->dataset, &projection);
     pdl_oracle_destroy(oracle);
     return status ? -1 : projection.total_s;
 }

@@ -1,7 +1,7 @@
 /*
  * The programs that the ranks of a plan would execute, compiled, priced and replayed: one rank of every stage.
  */
-#include "oracle/project/play.h"
+#include "oracle/project/passes.h"
 #include <paradl/oracle/replay.h>
 #include <paradl/program/compile.h>
 #include <stdlib.h>

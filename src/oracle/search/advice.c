@@ -22,7 +22,7 @@ static pdl_status_t say_zero1(pdl__searcher_t *s, pdl_finding_t *f)
     char             saved[PDL_FORMAT_SIZE];
 
     config.sharding = PDL_SHARDING_ZERO1;
-    pdl_status_t status = pdl__evaluate_played(s->oracle, &config, s->request->dataset, &sharded);
+    pdl_status_t status = pdl__evaluate_replayed(s->oracle, &config, s->request->dataset, &sharded);
     if (status) return status;
     double change = 100 * (sharded.total_s / s->best->projection.total_s - 1);
     SAY(f, "memory suffices; zero1 would save %s and be %.1f %% %s",

@@ -116,7 +116,7 @@ static bool breaks_bounds(visit_t *v, const pdl_projection_t *projection)
 
     config.order = PDL_ORDER_PIPELINE_DATA_INNER;
     config.sharding = PDL_SHARDING_NONE;
-    if (v->c.pipeline > 1 && pdl__played_bound(v->walk->oracle, &config, &bubble)) bubble = 0;
+    if (v->c.pipeline > 1 && pdl__replay_bound(v->walk->oracle, &config, &bubble)) bubble = 0;
     return fmax(fmax(passes, bubble), exchange_seconds(v)) * ROUNDING > projection->total_s ||
            (projection->fits && !states_fit(v));
 }
@@ -149,7 +149,7 @@ static void visit_schedule(visit_t *v, pdl_pipeline_schedule_t schedule, int vir
     v->config.virtual_stages = virtual_stages;
     v->config.order = PDL_ORDER_PIPELINE_DATA_INNER;
     v->config.sharding = PDL_SHARDING_NONE;
-    if (!walk->exhaustive && v->config.pipeline > 1 && !pdl__played_bound(walk->oracle, &v->config, &seconds) &&
+    if (!walk->exhaustive && v->config.pipeline > 1 && !pdl__replay_bound(walk->oracle, &v->config, &seconds) &&
         beyond(v, seconds)) {
         remove_by(v, PDL_BOUND_BUBBLE, v->choices.orders * v->choices.shardings);
         return;

@@ -15,10 +15,10 @@ const char *const pdl_goal_names[PDL_GOAL_COUNT] = {"time", "memory", "cost", "e
 enum {
     /* of one strategy, besides its likeliest configuration */
     MOST_PASSES = 400000,
-    MOST_PLAYS = 16
+    MOST_REPLAYS = 16
 };
 
-/* By how much a configuration must look better than the latest that was played to be played before the others are known. */
+/* By how much a configuration must look better than the latest that was replayed to be replayed before the others are known. */
 #define NOTABLY 0.9
 
 pdl_request_t pdl_request_default(void)
@@ -85,13 +85,13 @@ static int64_t passes_of(const pdl_config_t *config)
     return 2 * config->pipeline * config->virtual_stages * config->micro_batches;
 }
 
-/* Configurations are ranked by what they take when they are played. */
-void pdl__play_config(pdl__searcher_t *s, const pdl_config_t *config)
+/* Configurations are ranked by what they take when they are replayed. */
+void pdl__replay_config(pdl__searcher_t *s, const pdl_config_t *config)
 {
     pdl_candidate_t trial = {.config = *config};
-    pdl_status_t    status = pdl__evaluate_played(s->oracle, config, s->request->dataset, &trial.projection);
+    pdl_status_t    status = pdl__evaluate_replayed(s->oracle, config, s->request->dataset, &trial.projection);
 
-    s->plays++;
+    s->replays++;
     s->passes += passes_of(config);
     if (status) {
         s->status = status;
@@ -101,16 +101,16 @@ void pdl__play_config(pdl__searcher_t *s, const pdl_config_t *config)
     if (better_than(&trial, s->best)) keep(s->best, &trial);
 }
 
-/* The least score that playing a configuration can give; 0 where that is not known. */
+/* The least score that replaying a configuration can give; 0 where that is not known. */
 static double least_score(const pdl__searcher_t *s, const pdl_config_t *config)
 {
     double seconds;
 
-    if (s->request->goal != PDL_GOAL_TIME || pdl__played_bound(s->oracle, config, &seconds)) return 0;
+    if (s->request->goal != PDL_GOAL_TIME || pdl__replay_bound(s->oracle, config, &seconds)) return 0;
     return score_of_seconds(s, config, seconds);
 }
 
-/* What fits is played at once if the formulas say that it is notably better than what was, so that there is something to
+/* What fits is replayed at once if the formulas say that it is notably better than what was, so that there is something to
    beat; if its bound leaves it a chance, its turn comes later. */
 static void shortlist(pdl__searcher_t *s, const pdl_candidate_t *trial, double least)
 {
@@ -118,26 +118,36 @@ static void shortlist(pdl__searcher_t *s, const pdl_candidate_t *trial, double l
 
     if (entry.likely < NOTABLY * s->likely) {
         s->likely = entry.likely;
-        pdl__play_config(s, &trial->config);
+        pdl__replay_config(s, &trial->config);
         return;
     }
     pdl_status_t status = pdl__shortlist_add(&s->shortlist, &entry);
     if (status) s->status = status;
 }
 
-static void play_shortlist(pdl__searcher_t *s)
+static void replay_shortlist(pdl__searcher_t *s)
 {
     pdl__shortlist_sort(&s->shortlist);
     for (int i = 0; i < s->shortlist.count && !s->status; i++) {
         const pdl__short_t *entry = &s->shortlist.entries[i];
 
         if (s->best->possible && entry->least >= s->best->score) continue;
-        if (i > 0 && (s->plays >= MOST_PLAYS || s->passes + passes_of(&entry->config) > MOST_PASSES))
-            s->not_played++;
+        if (i > 0 && (s->replays >= MOST_REPLAYS || s->passes + passes_of(&entry->config) > MOST_PASSES))
+            s->not_replayed++;
         else
-            pdl__play_config(s, &entry->config);
+            pdl__replay_config(s, &entry->config);
     }
     s->shortlist.count = 0;
+}
+
+/* That, given the least for all shardings, of this one. */
+static double least_with_gathers(const pdl__searcher_t *s, const pdl_config_t *config, double least)
+{
+    double seconds;
+
+    if (least <= 0 || config->sharding != PDL_SHARDING_ZERO3 || pdl__gather_bound(s->oracle, config, &seconds))
+        return least;
+    return fmax(least, score_of_seconds(s, config, seconds));
 }
 
 /* Evaluates a configuration, whose score is at least `least`, and lists it if it may be the best; true when it fits in memory. */
@@ -146,6 +156,7 @@ static bool consider(pdl__searcher_t *s, const pdl_config_t *config, double leas
     pdl_candidate_t trial = {.config = *config};
 
     s->configurations++;
+    least = least_with_gathers(s, config, least);
     if (s->best->possible && least >= s->best->score) return false;
     /* What does not fit is of interest only as long as nothing does. */
     bool fits = true;
@@ -352,7 +363,7 @@ static pdl_status_t search_strategy(pdl__searcher_t *s, const pdl_strategy_t *st
     s->best = candidate;
     s->any = false;
     s->likely = INFINITY;
-    s->plays = 0;
+    s->replays = 0;
     s->passes = 0;
     s->status = PDL_OK;
     show_mesh(s, strategy);
@@ -360,7 +371,7 @@ static pdl_status_t search_strategy(pdl__searcher_t *s, const pdl_strategy_t *st
         pdl__search_mixed(s);
     else
         enumerate(s, strategy);
-    if (!s->status) play_shortlist(s);
+    if (!s->status) replay_shortlist(s);
     return s->status ? s->status : pdl__finish_candidate(s);
 }
 
@@ -447,8 +458,8 @@ pdl_status_t pdl_search_run(pdl_oracle_t *oracle, const pdl_request_t *request, 
     }
     search->configurations = s.configurations;
     search->seconds = pdl__seconds() - begin;
-    search->not_replayed = s.not_played;
-    search->certified = s.not_played == 0 && (search->exact == NULL || search->exact->certified);
+    search->not_replayed = s.not_replayed;
+    search->certified = s.not_replayed == 0 && (search->exact == NULL || search->exact->certified);
     *out = search;
     return PDL_OK;
 }

@@ -1,5 +1,5 @@
 /*
- * The best of an exact search beside the candidates of the strategies: the closed form has chosen them, playing them decides.
+ * The best of an exact search beside the candidates of the strategies: the closed form has chosen them, replaying them decides.
  */
 #include "oracle/search/searcher.h"
 #include <paradl/oracle/exact.h>
@@ -18,7 +18,7 @@ static pdl_status_t improve(pdl__searcher_t *s, const pdl_config_t *config, pdl_
 
     s->best = candidate;
     s->status = PDL_OK;
-    pdl__play_config(s, config);
+    pdl__replay_config(s, config);
     if (s->status || candidate->score == before.score) return s->status;
     candidate->plan = NULL;
     pdl_status_t status = pdl__finish_candidate(s);

@@ -14,11 +14,11 @@ typedef struct pdl__searcher {
     pdl_candidate_t     *best;      /* of the strategy at hand */
     pdl_candidate_t      leanest;   /* the one nearest to fitting, when none fits */
     bool                 any;       /* some configuration respected the limits */
-    pdl__shortlist_t     shortlist; /* configurations that fit and have not been played */
-    double               likely;    /* score by the formulas of the latest that was played */
-    int                  plays;
-    int64_t              passes;     /* played */
-    int64_t              not_played; /* that might have won */
+    pdl__shortlist_t     shortlist; /* configurations that fit and have not been replayed */
+    double               likely;    /* score by the formulas of the latest that was replayed */
+    int                  replays;
+    int64_t              passes;       /* replayed */
+    int64_t              not_replayed; /* that might have won */
     int64_t              configurations;
     pdl_status_t         status; /* a failure other than "not possible" */
 } pdl__searcher_t;
@@ -43,10 +43,10 @@ void pdl__describe_refusal(pdl__searcher_t *s);
 /* Leaves out of the hints of s->best, a named strategy that is possible, what the search has tried. */
 pdl_status_t pdl__advise(pdl__searcher_t *s);
 
-/* Compares the best of an exact search with the candidates, played, and takes those that are better. */
+/* Compares the best of an exact search with the candidates, replayed, and takes those that are better. */
 pdl_status_t pdl__search_exactly(pdl__searcher_t *s, pdl_search_t *search);
 /* Plays a configuration for s->best; what is better replaces it. */
-void pdl__play_config(pdl__searcher_t *s, const pdl_config_t *config);
+void pdl__replay_config(pdl__searcher_t *s, const pdl_config_t *config);
 /* Plan, largest batch, replayed time and advice of s->best. */
 pdl_status_t pdl__finish_candidate(pdl__searcher_t *s);
 

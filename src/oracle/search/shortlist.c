@@ -1,5 +1,5 @@
 /*
- * The list of configurations that are to be played.
+ * The list of configurations that are to be replayed.
  */
 #include "oracle/search/shortlist.h"
 #include <stdlib.h>

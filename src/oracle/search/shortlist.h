@@ -1,5 +1,5 @@
 /*
- * Configurations that fit and may still win once they are played.
+ * Configurations that fit and may still win once they are replayed.
  */
 #ifndef PDL_ORACLE_SHORTLIST_H
 #define PDL_ORACLE_SHORTLIST_H
@@ -10,7 +10,7 @@
 typedef struct pdl__short {
     pdl_config_t config;
     double       likely; /* by the formulas */
-    double       least;  /* that playing it can give */
+    double       least;  /* that replaying it can give */
     int          place;  /* in which it was added, which decides between equals */
 } pdl__short_t;
 

@@ -1,8 +1,8 @@
 /*
- * A projection whose passes are played: start = max(previous pass of the stage, input + transfer) for every pass, and
+ * A projection whose passes are replayed: start = max(previous pass of the stage, input + transfer) for every pass, and
  * the exchange of every bucket of gradients begins when it is ready and the one before is through.
  */
-#include "oracle/project/play.h"
+#include "oracle/project/passes.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -11,7 +11,7 @@
 /* Layers times micro-batches beyond which programs take too long to compile while plans are searched. */
 #define MOST_LAYERS 25000
 
-/* Forward and backward share what the play leaves beside the update. */
+/* Forward and backward share what the replay leaves beside the update. */
 static void take_parts(const pdl_plan_parts_t *parts, pdl_projection_t *out)
 {
     double passes = out->forward_s + out->backward_s,
@@ -26,42 +26,42 @@ static void take_parts(const pdl_plan_parts_t *parts, pdl_projection_t *out)
     for (int i = 0; i < PDL_COMM_CLASS_COUNT; i++) out->comm[i] = parts->comm[i];
 }
 
-static pdl_status_t cut_case(pdl_oracle_t *oracle, const pdl__cut_spec_t *spec, pdl__cut_t *cut,
-                             pdl__played_stage_t **played)
+static pdl_status_t price_case(pdl_oracle_t *oracle, const pdl__pass_spec_t *spec, pdl__pass_prices_t *pp,
+                               pdl__stage_replay_t **replays)
 {
-    *played = calloc((size_t)spec->c.pipeline, sizeof(**played));
-    if (!*played) return pdl_error(PDL_ERR_NOMEM, "out of memory for %lld stages", (long long)spec->c.pipeline);
-    return pdl__cut_create(oracle, spec, cut);
+    *replays = calloc((size_t)spec->c.pipeline, sizeof(**replays));
+    if (!*replays) return pdl_error(PDL_ERR_NOMEM, "out of memory for %lld stages", (long long)spec->c.pipeline);
+    return pdl__price_passes(oracle, spec, pp);
 }
 
-static void take_stages(const pdl__cut_t *cut, const pdl__played_stage_t *played, pdl_stage_time_t *stages)
+static void take_stages(const pdl__pass_prices_t *pp, const pdl__stage_replay_t *replays, pdl_stage_time_t *stages)
 {
-    for (int s = 0; s < cut->pipeline.stages; s++) {
-        const pdl__chunk_t *chunk = &cut->chunks[s * cut->pipeline.chunks];
+    for (int s = 0; s < pp->pipeline.stages; s++) {
+        const pdl__chunk_t *chunk = &pp->chunks[s * pp->pipeline.chunks];
 
         stages[s] = (pdl_stage_time_t){.first_layer = chunk->first,
                                        .last_layer = chunk->last,
-                                       .compute_s = played[s].part[PDL__PART_COMPUTE] + played[s].slowed_s,
-                                       .comm_s = played[s].part[PDL__PART_LAYER] + played[s].part[PDL__PART_HALO],
-                                       .end_s = played[s].end_s,
-                                       .exchange_s = played[s].exchange_s};
+                                       .compute_s = replays[s].part[PDL__PART_COMPUTE] + replays[s].slowed_s,
+                                       .comm_s = replays[s].part[PDL__PART_LAYER] + replays[s].part[PDL__PART_HALO],
+                                       .end_s = replays[s].end_s,
+                                       .exchange_s = replays[s].exchange_s};
     }
 }
 
 pdl_status_t pdl_oracle_time_stages(pdl_oracle_t *oracle, const pdl_plan_t *plan, pdl_prices_t *prices,
                                     pdl_slow_t slow, pdl_stage_time_t *stages, pdl_plan_parts_t *parts)
 {
-    pdl__cut_spec_t      spec = {.stage_first = plan->stage_first, .slow = slow, .prices = prices};
-    pdl__cut_t           cut = {0};
-    pdl__played_stage_t *played = NULL;
+    pdl__pass_spec_t     spec = {.stage_first = plan->stage_first, .slow = slow, .prices = prices};
+    pdl__pass_prices_t   pp = {0};
+    pdl__stage_replay_t *replays = NULL;
     pdl_status_t         status = pdl__case_of_plan(oracle, plan, NULL, &spec.c);
 
     if (!status) status = pdl__profile_create(oracle, plan, spec.c.micro_batch, &spec.profile);
-    if (!status) status = cut_case(oracle, &spec, &cut, &played);
-    if (!status) status = pdl__play_parts(&cut, played, parts);
-    if (!status && stages != NULL) take_stages(&cut, played, stages);
-    pdl__cut_free(&cut);
-    free(played);
+    if (!status) status = price_case(oracle, &spec, &pp, &replays);
+    if (!status) status = pdl__replay_parts(&pp, replays, parts);
+    if (!status && stages != NULL) take_stages(&pp, replays, stages);
+    pdl__pass_prices_free(&pp);
+    free(replays);
     pdl__profile_destroy(spec.profile);
     return status;
 }
@@ -71,21 +71,21 @@ static bool too_long(const pdl_case_t *c)
     return (double)c->pipeline * (double)c->virtual_stages * (double)c->micro_batches > MOST_PASSES;
 }
 
-pdl_status_t pdl__play_case(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_profile_t *profile,
-                            pdl_projection_t *out)
+pdl_status_t pdl__replay_case(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_profile_t *profile,
+                              pdl_projection_t *out)
 {
-    pdl__play_options_t  everything = {.send = true, .exchange = true};
-    pdl__closed_prices_t prices = pdl__closed_prices(oracle, c->pe, true);
-    pdl__cut_spec_t      spec = {.c = *c, .profile = profile, .prices = &prices.prices};
-    pdl__cut_t           cut = {0};
-    pdl__played_stage_t *played = NULL;
-    double               total_s;
+    pdl__replay_options_t everything = {.send = true, .exchange = true};
+    pdl__closed_prices_t  prices = pdl__closed_prices(oracle, c->pe, true);
+    pdl__pass_spec_t      spec = {.c = *c, .profile = profile, .prices = &prices.prices};
+    pdl__pass_prices_t    pp = {0};
+    pdl__stage_replay_t  *replays = NULL;
+    double                total_s;
 
     if (too_long(c)) return PDL_OK;
-    pdl_status_t status = cut_case(oracle, &spec, &cut, &played);
-    if (!status) status = pdl__play(&cut, &everything, played, &total_s);
-    pdl__cut_free(&cut);
-    free(played);
+    pdl_status_t status = price_case(oracle, &spec, &pp, &replays);
+    if (!status) status = pdl__replay_passes(&pp, &everything, replays, &total_s);
+    pdl__pass_prices_free(&pp);
+    free(replays);
     if (status) return status;
     out->bubble_s += total_s - (out->compute_s + out->comm_s + out->bubble_s);
     pdl__project_sums(oracle, c, 1, out);

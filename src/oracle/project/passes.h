@@ -1,16 +1,16 @@
 /*
- * One iteration of a plan pass by pass: the cut of the model into chunks and segments with their times, and the player that
- * puts them in time. Prices of communications come from whoever plays: the closed form, or the network.
+ * An update of a plan pass by pass, for machines on which others train: what its passes take, virtual stage by virtual stage
+ * and segment by segment, and their replay. Prices of communications come from the closed form, or from the network.
  */
-#ifndef PDL_ORACLE_PLAY_H
-#define PDL_ORACLE_PLAY_H
+#ifndef PDL_ORACLE_PASSES_H
+#define PDL_ORACLE_PASSES_H
 
 #include "oracle/internal.h"
 
 #include <paradl/oracle/replay.h>
 #include <paradl/plan/pipeline.h>
 
-/* cut.c */
+/* pass_prices.c */
 
 enum { PDL__PART_COMPUTE, PDL__PART_LAYER, PDL__PART_HALO, PDL__PART_COUNT };
 
@@ -41,7 +41,7 @@ typedef struct pdl__stage_tie {
     double seconds;
 } pdl__stage_tie_t;
 
-typedef struct pdl__cut {
+typedef struct pdl__pass_prices {
     pdl_oracle_t     *oracle;
     pdl_prices_t     *prices;
     pdl_case_t        c;
@@ -58,20 +58,20 @@ typedef struct pdl__cut {
     pdl__stage_tie_t *ties;
     int               tie_count;
     bool              overlap;
-} pdl__cut_t;
+} pdl__pass_prices_t;
 
-/* What is cut; all is borrowed. */
-typedef struct pdl__cut_spec {
+/* What is priced; all is borrowed. */
+typedef struct pdl__pass_spec {
     pdl_case_t     c;
-    const int     *stage_first; /* as in a plan; NULL: cut to take equally long */
+    const int     *stage_first; /* as in a plan; NULL: virtual stages that take equally long */
     pdl_profile_t *profile;
     pdl_slow_t     slow;
     pdl_prices_t  *prices;
-} pdl__cut_spec_t;
+} pdl__pass_spec_t;
 
-/* Cuts the model into stages times chunks runs of layers. */
-pdl_status_t pdl__cut_create(pdl_oracle_t *oracle, const pdl__cut_spec_t *spec, pdl__cut_t *cut);
-void         pdl__cut_free(pdl__cut_t *cut);
+/* What the passes of every virtual stage take. */
+pdl_status_t pdl__price_passes(pdl_oracle_t *oracle, const pdl__pass_spec_t *spec, pdl__pass_prices_t *prices);
+void         pdl__pass_prices_free(pdl__pass_prices_t *prices);
 
 static inline double pdl__pass_seconds(const pdl__pass_time_t *time, int direction)
 {
@@ -81,26 +81,27 @@ static inline double pdl__pass_seconds(const pdl__pass_time_t *time, int directi
     return sum;
 }
 
-/* play.c */
+/* passes.c */
 
-typedef struct pdl__play_options {
+typedef struct pdl__replay_options {
     bool send, exchange; /* whether transfers between stages and gradient exchange take time */
-} pdl__play_options_t;
+} pdl__replay_options_t;
 
 /* Per stage: busy with computation, exchanges in layers, halos; slowed: more computation because of exchanges that
    run beside it; end. */
-typedef struct pdl__played_stage {
+typedef struct pdl__stage_replay {
     double part[PDL__PART_COUNT], slowed_s, end_s, exchange_s;
-} pdl__played_stage_t;
+} pdl__stage_replay_t;
 
 /* `stages` has an entry for each. */
-pdl_status_t pdl__play(const pdl__cut_t *cut, const pdl__play_options_t *options, pdl__played_stage_t *stages,
-                       double *total_s);
+pdl_status_t pdl__replay_passes(const pdl__pass_prices_t *prices, const pdl__replay_options_t *options,
+                                pdl__stage_replay_t *stages, double *total_s);
 
-/* Plays three times: with everything, without gradient exchange, and without transfers between stages as well. What each
+/* Replays three times: with everything, without gradient exchange, and without transfers between stages as well. What each
    addition costs is its part; what the last leaves beyond the work of the busiest stage is the bubble. `stages` are those
    with everything. */
-pdl_status_t pdl__play_parts(const pdl__cut_t *cut, pdl__played_stage_t *stages, pdl_plan_parts_t *parts);
+pdl_status_t pdl__replay_parts(const pdl__pass_prices_t *prices, pdl__stage_replay_t *stages,
+                               pdl_plan_parts_t *parts);
 
 /* prices.c: by the closed form. */
 typedef struct pdl__closed_prices {
