@@ -4,7 +4,7 @@
  * found by the replay of programs (replay.c).
  */
 #include "oracle/project/passes.h"
-#include "oracle/project/replay.h"
+#include "oracle/project/repeats.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -13,8 +13,8 @@
 #define MOST_PASSES 50000000
 /* Segments whose sharded weights are gathered before their turn, where that overlaps. */
 #define AHEAD 2
-/* Of what a micro-batch takes: differences that are rounding. */
-#define SAME 1e-12
+/* Rounds of a pipeline from which on it is worth to look for those that are alike. */
+#define MANY_ROUNDS 8
 
 /* Prices lie in one table: of a chunk, of a segment, of a stage, of a tie; the first is 0. Weights of a segment are gathered for
    one pass and ahead for the next, hence twice. */
@@ -24,10 +24,12 @@ enum { STAGE_TAIL, STAGE_UPDATE, STAGE_GATHER, STAGE_PRICES };
 
 typedef struct walk walk_t;
 
-/* The passes of one micro-batch: when they were over, what they and those before them took, and sums up to then. */
-typedef struct round {
-    double end_s, took[2], slowed_s, host_wait_s, exchange_s;
-} round_t;
+/* A pass of all layers of a chunk at once: input and computation, the host's queue, output. Tensors are those of the first
+   micro-batch. */
+typedef struct pass_steps {
+    pdl__replay_step_t step[3];
+    int                count;
+} pass_steps_t;
 
 /* One stage on its way through its passes. */
 typedef struct stage {
@@ -38,8 +40,9 @@ typedef struct stage {
     int64_t              next;
     int64_t             *left; /* per chunk: backward passes to come */
     bool                 ended;
-    round_t              round; /* the latest */
-    pdl__replay_step_t  *steps; /* of one pass */
+    pdl__repeats_t       rounds;
+    pass_steps_t        *whole; /* per chunk, forward and backward: a pass in one piece */
+    pdl__replay_step_t  *steps; /* of one that is not */
     pdl__stage_replay_t *replay;
 } stage_t;
 
@@ -55,6 +58,7 @@ struct walk {
     /* State that is sharded for the update only is gathered ahead of the first forward pass, as it would be after the
        update before; weights that are sharded, for every pass. */
     bool gathers_first, gathers_always;
+    bool skips; /* rounds that are alike, once */
 };
 
 static int chunk_price(const walk_t *w, int stage, int chunk)
@@ -77,35 +81,39 @@ static int tie_price(const walk_t *w, int tie)
     return stage_price(w, w->prices->pipeline.stages) + tie;
 }
 
-/* The input of a pass. */
-static int input_of(const pdl_pipeline_t *p, bool backward, int stage, int chunk, int64_t micro_batch)
+/* The input of the pass of the first micro-batch; those of others follow. */
+static int input_of(const pdl_pipeline_t *p, bool backward, int stage, int chunk)
 {
-    return (int)((((backward ? p->stages : 0) + stage) * (int64_t)p->chunks + chunk) * p->micro_batches +
-                 micro_batch);
+    return (int)((((backward ? p->stages : 0) + stage) * (int64_t)p->chunks + chunk) * p->micro_batches);
 }
 
 static int input_count(const pdl_pipeline_t *p)
 {
-    return input_of(p, true, p->stages, 0, 0);
+    return input_of(p, true, p->stages, 0);
 }
 
-static pdl__replay_step_t *add(stage_t *st, int price, int track, unsigned flags)
+static pdl__replay_step_t *add(stage_t *st, pdl__replay_step_t step)
 {
-    pdl__replay_step_t *step = &st->steps[st->lane.count++];
+    st->steps[st->lane.count] = step;
+    return &st->steps[st->lane.count++];
+}
 
-    *step = (pdl__replay_step_t){.price = price, .track = (uint8_t)track, .flags = (uint8_t)flags};
+static pdl__replay_step_t *compute(int price, pdl__replay_step_t *step)
+{
+    *step = (pdl__replay_step_t){.price = price, .track = PDL_STREAM_COMPUTE, .flags = PDL__STEP_COMPUTES};
     return step;
 }
 
-static pdl__replay_step_t *compute(stage_t *st, int price)
+static pdl__replay_step_t *add_compute(stage_t *st, int price)
 {
-    return add(st, price, PDL_STREAM_COMPUTE, PDL__STEP_COMPUTES);
+    return compute(price, &st->steps[st->lane.count++]);
 }
 
 /* Of gradients or weights; `held`: computation waits for it. */
 static void exchange(stage_t *st, int price, bool held)
 {
-    add(st, price, PDL_STREAM_GRADIENT, held ? PDL__STEP_HOLDS : 0);
+    add(st,
+        (pdl__replay_step_t){.price = price, .track = PDL_STREAM_GRADIENT, .flags = held ? PDL__STEP_HOLDS : 0});
     st->replay->exchange_s += st->walk->seconds[price];
 }
 
@@ -141,20 +149,19 @@ static void gather_for(stage_t *st, int64_t pass)
 }
 
 /* Weights are there before a segment begins; gradients go out behind the last backward pass. */
-static void add_segments(stage_t *st, int64_t number, bool last, pdl__replay_step_t *first)
+static void add_segments(stage_t *st, int64_t number, bool last)
 {
     const walk_t            *w = st->walk;
     const pdl_pipeline_op_t *pass = &st->passes[number];
     const pdl__chunk_t      *chunk = chunk_of(st, pass);
     bool                     overlap = w->prices->overlap, ahead = w->gathers_always && overlap;
 
-    first->price = 0;
     for (int k = 0; k < chunk->segment_count; k++) {
         int price = segment_price(w, segment_at(chunk, pass, k));
 
         if (w->gathers_always) gather(st, number, ahead ? k + AHEAD : k);
         if (ahead && k == chunk->segment_count - 1) gather_for(st, number + 1);
-        pdl__replay_step_t *step = compute(st, price + SEGMENT_PASS + pass->backward);
+        pdl__replay_step_t *step = add_compute(st, price + SEGMENT_PASS + pass->backward);
         if (w->gathers_always || (w->gathers_first && !pass->backward)) {
             step->first_wait = price + SEGMENT_GATHER + (w->gathers_always ? (int)(number & 1) : 0);
             step->wait_count = 1;
@@ -163,26 +170,51 @@ static void add_segments(stage_t *st, int64_t number, bool last, pdl__replay_ste
     }
 }
 
+static pass_steps_t whole_pass(stage_t *st, int chunk, bool backward)
+{
+    const walk_t           *w = st->walk;
+    const pdl_pipeline_t   *p = &w->prices->pipeline;
+    const pdl_pipeline_op_t pass = {.backward = backward, .chunk = chunk};
+    int                     price = chunk_price(w, st->number, chunk) + backward, stage, to;
+    pass_steps_t            steps = {.count = 0};
+    pdl__replay_step_t     *step = compute(price + CHUNK_PASS, &steps.step[steps.count++]);
+
+    if (pdl_pipeline_source(p, st->number, &pass, &stage, &to)) {
+        step->flags |= PDL__STEP_NEEDS;
+        step->tensor = input_of(p, backward, st->number, chunk);
+    }
+    if (w->queue_s != NULL) compute(price + CHUNK_QUEUE, &steps.step[steps.count++]);
+    if (!pdl_pipeline_target(p, st->number, &pass, &stage, &to)) return steps;
+    steps.step[steps.count++] =
+        (pdl__replay_step_t){.price = price + CHUNK_SEND,
+                             .tensor = input_of(p, backward, stage, to),
+                             .track = (uint8_t)(PDL__TRACK_SEND + backward),
+                             .flags =
+                                 PDL__STEP_SENDS | (w->prices->oracle->p.overlap_stages ? 0 : PDL__STEP_HOLDS)};
+    return steps;
+}
+
 static void add_pass(stage_t *st, int64_t number)
 {
     const walk_t            *w = st->walk;
-    const pdl_pipeline_t    *p = &w->prices->pipeline;
     const pdl_pipeline_op_t *pass = &st->passes[number];
-    int                      price = chunk_price(w, st->number, pass->chunk), stage, chunk;
+    const pass_steps_t      *whole = &st->whole[2 * pass->chunk + pass->backward];
     bool                     last = pass->backward && --st->left[pass->chunk] == 0 && w->options->exchange;
     bool                     first = w->gathers_first && !pass->backward && pass->micro_batch == 0;
-    pdl__replay_step_t      *step = compute(st, price + CHUNK_PASS + pass->backward);
 
-    if (pdl_pipeline_source(p, st->number, pass, &stage, &chunk)) {
-        step->flags |= PDL__STEP_NEEDS;
-        step->tensor = input_of(p, pass->backward, st->number, pass->chunk, pass->micro_batch);
+    st->lane.tensor = (int)pass->micro_batch;
+    if (!last && !first && !w->gathers_always && st->lane.count == 0) {
+        st->lane.steps = whole->step;
+        st->lane.count = whole->count;
+        return;
     }
-    if (last || first || w->gathers_always) add_segments(st, number, last, step);
-    if (w->queue_s != NULL) compute(st, price + CHUNK_QUEUE + pass->backward);
-    if (!pdl_pipeline_target(p, st->number, pass, &stage, &chunk)) return;
-    step = add(st, price + CHUNK_SEND + pass->backward, PDL__TRACK_SEND + pass->backward, PDL__STEP_SENDS);
-    if (!w->prices->oracle->p.overlap_stages) step->flags |= PDL__STEP_HOLDS;
-    step->tensor = input_of(p, pass->backward, stage, chunk, pass->micro_batch);
+    st->lane.steps = st->steps;
+    pdl__replay_step_t *input = add(st, whole->step[0]);
+    if (last || first || w->gathers_always) {
+        input->price = 0;
+        add_segments(st, number, last);
+    }
+    for (int i = 1; i < whole->count; i++) add(st, whole->step[i]);
 }
 
 /* Two stages that have the same weights wait for each other: one says that it is there, then both add up gradients. */
@@ -194,10 +226,10 @@ static void add_tie(stage_t *st, int tie)
     pdl__replay_step_t     *step;
 
     if (st->number != t->a && st->number != t->b) return;
-    step = compute(st, 0);
+    step = add_compute(st, 0);
     step->flags |= PDL__STEP_SENDS;
     step->tensor = ready + (st->number == t->b);
-    step = compute(st, tie_price(w, tie));
+    step = add_compute(st, tie_price(w, tie));
     step->flags |= PDL__STEP_NEEDS;
     step->tensor = ready + (st->number == t->a);
     st->replay->exchange_s += t->seconds;
@@ -208,11 +240,13 @@ static void add_end(stage_t *st)
 {
     int price = stage_price(st->walk, st->number);
 
+    st->lane.steps = st->steps;
+    st->lane.tensor = 0;
     if (st->walk->options->exchange) {
         exchange(st, price + STAGE_TAIL, true);
         for (int i = 0; i < st->walk->prices->tie_count; i++) add_tie(st, i);
     }
-    compute(st, price + STAGE_UPDATE);
+    add_compute(st, price + STAGE_UPDATE);
     if (st->walk->options->exchange) exchange(st, price + STAGE_GATHER, true);
 }
 
@@ -230,38 +264,74 @@ static void add_begin(stage_t *st)
     }
 }
 
-/* As if so many rounds more had passed, which took `seconds` each. */
-static void repeat(stage_t *st, double rounds, double seconds)
+/* Micro-batches that a stage takes up in a round of its steady phase, one backward pass after one forward pass: one, or with
+   several chunks as many as there are stages. */
+static int64_t round_micro_batches(const pdl_pipeline_t *p)
 {
-    for (int t = 0; t < PDL__TRACK_COUNT; t++) st->lane.free_s[t] += rounds * seconds;
-    for (int i = 0; i < tie_price(st->walk, 0); i++) st->walk->end_s[i] += rounds * seconds;
-    st->lane.host_s += rounds * seconds;
-    st->lane.slowed_s += rounds * (st->lane.slowed_s - st->round.slowed_s);
-    st->lane.host_wait_s += rounds * (st->lane.host_wait_s - st->round.host_wait_s);
-    st->replay->exchange_s += rounds * (st->replay->exchange_s - st->round.exchange_s);
+    return p->chunks > 1 ? p->stages : 1;
 }
 
-/* A stage that is alone does the same for every micro-batch. When three of them have taken equally long, so do the others but the
-   last two, whose gradients go out. */
-static void skip_rounds(stage_t *st)
+/* Tensors that are on their way belong to later micro-batches then. */
+static void skip_tensors(const walk_t *w, int64_t micro_batches, double seconds)
+{
+    int64_t all = w->prices->pipeline.micro_batches;
+
+    for (int row = 0; row < input_count(&w->prices->pipeline); row += (int)all)
+        for (int64_t i = all - 1; i >= micro_batches; i--) {
+            double sent_s = w->sent_s[row + i - micro_batches];
+            w->sent_s[row + i] = sent_s >= 0 ? sent_s + seconds : sent_s;
+        }
+}
+
+/* When the rounds of all stages are alike, all are left out but a few at the end. */
+static void skip_rounds(walk_t *w)
+{
+    const pdl_pipeline_t *p = &w->prices->pipeline;
+    double                seconds = w->stages[0].rounds.before;
+    int64_t               count = INT64_MAX;
+
+    for (int s = 0; s < p->stages; s++) {
+        const stage_t *st = &w->stages[s];
+        int64_t        more = (st->rounds.end - st->next) / st->rounds.length - 1;
+
+        if (!pdl__repeats_seen(&st->rounds, seconds)) return;
+        if (more < count) count = more;
+    }
+    w->skips = false;
+    if (count <= 0) return;
+    for (int s = 0; s < p->stages; s++) {
+        stage_t *st = &w->stages[s];
+
+        pdl__repeats_skip(&st->rounds, count, seconds, &st->lane, &st->replay->exchange_s);
+        st->next += count * st->rounds.length;
+        st->lane.tensor += (int)(count * round_micro_batches(p));
+        for (int c = 0; c < p->chunks; c++) st->left[c] -= count * round_micro_batches(p);
+    }
+    for (int i = 0; i < tie_price(w, 0); i++) w->end_s[i] += (double)count * seconds;
+    skip_tensors(w, count * round_micro_batches(p), (double)count * seconds);
+}
+
+/* The steady phase of a stage. */
+static void find_rounds(stage_t *st)
 {
     const pdl_pipeline_t *p = &st->walk->prices->pipeline;
-    int64_t               round = p->training ? 2 : 1, more = (st->walk->count - st->next) / round - 2;
-    double                took = st->lane.free_s[PDL_STREAM_COMPUTE] - st->round.end_s;
+    pdl__repeats_t       *r = &st->rounds;
 
-    if (p->stages > 1 || p->chunks > 1 || (p->training && p->schedule == PDL_SCHEDULE_GPIPE) || st->next % round)
-        return;
-    if (more > 0 && st->next >= 3 * round && fabs(took - st->round.took[0]) <= SAME * took &&
-        fabs(took - st->round.took[1]) <= SAME * took) {
-        repeat(st, (double)more, took);
-        st->next += more * round;
-        st->left[0] -= more;
+    r->end = st->walk->count;
+    if (p->training) {
+        while (r->first < r->end && !st->passes[r->first].backward) r->first++;
+        while (r->end > r->first && st->passes[r->end - 1].backward) r->end--;
     }
-    st->round = (round_t){.end_s = st->lane.free_s[PDL_STREAM_COMPUTE],
-                          .took = {took, st->round.took[0]},
-                          .slowed_s = st->lane.slowed_s,
-                          .host_wait_s = st->lane.host_wait_s,
-                          .exchange_s = st->replay->exchange_s};
+    r->length = (int)(round_micro_batches(p) * p->chunks) * (p->training ? 2 : 1);
+}
+
+static void follow_rounds(stage_t *st)
+{
+    pdl__repeats_t *r = &st->rounds;
+
+    if (st->next <= r->first || st->next > r->end) return;
+    pdl__repeats_follow(r, &st->lane, st->replay->exchange_s);
+    if (r->at == 0 && r->alike >= 2) skip_rounds(st->walk);
 }
 
 static bool next_pass(pdl__lane_t *lane)
@@ -270,7 +340,7 @@ static bool next_pass(pdl__lane_t *lane)
 
     lane->count = 0;
     if (st->next == 0) add_begin(st);
-    skip_rounds(st);
+    if (st->walk->skips) follow_rounds(st);
     if (st->next < st->walk->count) {
         add_pass(st, st->next++);
         return true;
@@ -366,14 +436,18 @@ static bool make_stage(walk_t *w, int s, size_t steps, pdl__stage_replay_t *repl
 {
     const pdl_pipeline_t *p = &w->prices->pipeline;
     stage_t              *st = &w->stages[s];
+    int64_t               round = w->skips ? 2 * round_micro_batches(p) * p->chunks : 0;
 
     *replay = (pdl__stage_replay_t){.end_s = 0};
     *st = (stage_t){.walk = w, .number = s, .replay = replay};
-    st->passes = malloc((size_t)w->count * sizeof(*st->passes) + (size_t)p->chunks * sizeof(*st->left) +
-                        steps * sizeof(*st->steps));
+    st->passes =
+        malloc((size_t)w->count * sizeof(*st->passes) +
+               (size_t)p->chunks * (sizeof(*st->left) + 2 * sizeof(*st->whole)) + steps * sizeof(*st->steps));
     if (st->passes == NULL) return false;
     st->left = (int64_t *)(st->passes + w->count);
-    st->steps = (pdl__replay_step_t *)(st->left + p->chunks);
+    st->whole = (pass_steps_t *)(st->left + p->chunks);
+    st->rounds.ends = (double *)(st->whole + 2 * (size_t)p->chunks);
+    st->steps = (pdl__replay_step_t *)(st->rounds.ends + round);
     st->lane = (pdl__lane_t){.steps = st->steps,
                              .more = next_pass,
                              .wait = w->wait,
@@ -382,7 +456,11 @@ static bool make_stage(walk_t *w, int s, size_t steps, pdl__stage_replay_t *repl
                              .end_s = w->end_s,
                              .slowdown = w->prices->oracle->p.overlap_slowdown};
     pdl_pipeline_order(p, s, st->passes);
-    for (int c = 0; c < p->chunks; c++) st->left[c] = p->micro_batches;
+    if (w->skips) find_rounds(st);
+    for (int c = 0; c < p->chunks; c++) {
+        st->left[c] = p->micro_batches;
+        for (int d = 0; d < 2; d++) st->whole[2 * c + d] = whole_pass(st, c, d);
+    }
     return true;
 }
 
@@ -398,6 +476,9 @@ static pdl_status_t prepare(walk_t *w, pdl__stage_replay_t *replays)
         return pdl_error(PDL_ERR_LIMIT,
                          "%lld passes on each of %d stages are too many to replay; at most %d together",
                          (long long)w->count, p->stages, MOST_PASSES);
+    w->skips = (!p->training || p->schedule != PDL_SCHEDULE_GPIPE) &&
+               p->micro_batches % round_micro_batches(p) == 0 &&
+               p->micro_batches - p->stages >= MANY_ROUNDS * round_micro_batches(p);
     w->stages = calloc((size_t)p->stages, sizeof(*w->stages));
     bool   there = w->stages != NULL && make_table(w);
     size_t steps = most_steps(w);

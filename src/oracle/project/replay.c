@@ -42,8 +42,9 @@ static inline double ready_s(const pdl__lane_t *lane, const pdl__replay_step_t *
 /* Puts a step in time; false when what it needs is not sent yet. */
 static inline bool place(pdl__lane_t *lane, const pdl__replay_step_t *step, double *sent_s, double *total_s)
 {
-    double arrival = step->flags & PDL__STEP_NEEDS ? sent_s[step->tensor] : 0, seconds = lane->seconds[step->price];
-    bool   computes = step->flags & PDL__STEP_COMPUTES;
+    double arrival = step->flags & PDL__STEP_NEEDS ? sent_s[lane->tensor + step->tensor] : 0,
+           seconds = lane->seconds[step->price];
+    bool computes = step->flags & PDL__STEP_COMPUTES;
 
     if (arrival == PDL__TENSOR_PENDING) return false;
     double start = ready_s(lane, step);
@@ -55,7 +56,7 @@ static inline bool place(pdl__lane_t *lane, const pdl__replay_step_t *step, doub
     }
     double taken = computes ? slowed(lane, start, seconds) : seconds, end = later(start + taken, arrival);
     lane->slowed_s += taken - seconds;
-    if (step->flags & PDL__STEP_SENDS) sent_s[step->tensor] = end;
+    if (step->flags & PDL__STEP_SENDS) sent_s[lane->tensor + step->tensor] = end;
     if (step->flags & PDL__STEP_HOLDS) lane->free_s[PDL_STREAM_COMPUTE] = end;
     if (lane->start_s != NULL) lane->start_s[step->price] = start;
     lane->end_s[step->price] = lane->free_s[step->track] = end;

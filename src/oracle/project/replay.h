@@ -29,6 +29,7 @@ typedef struct pdl__lane pdl__lane_t;
 struct pdl__lane {
     const pdl__replay_step_t *steps;
     int                       count, next;
+    int                       tensor; /* the numbers of tensors in these steps begin here */
     bool (*more)(
         pdl__lane_t *lane); /* the next steps, in place of these; false: there are none. NULL: these are all */
     const int    *wait;
