@@ -58,6 +58,16 @@ typedef struct pdl__passes {
     pdl_projection_t     projection;
 } pdl__passes_t;
 
+/* A bound of the passes of a pipeline, which several orders of the mesh and all shardings share. */
+typedef struct pdl__kept_bound {
+    const pdl_profile_t *profile; /* NULL: none */
+    int64_t              pipeline, micro_batches;
+    int                  virtual_stages;
+    unsigned             schedule, recompute;
+    double               seconds;
+} pdl__kept_bound_t;
+enum { PDL_BOUND_SLOTS = 256 };
+
 struct pdl_oracle {
     const pdl_model_t  *model;
     const pdl_system_t *system;
@@ -70,6 +80,7 @@ struct pdl_oracle {
     pdl_plan_slot_t     plans[PDL_PLAN_SLOTS];
     int                 plan_count;
     pdl__passes_t       passes;
+    pdl__kept_bound_t   bounds[PDL_BOUND_SLOTS]; /* each in the place of its key */
     pdl__sends_cache_t *sends;
     struct pdl_backend *backend; /* describes ops where memory is the trainer's own; NULL until asked for */
 };
@@ -178,6 +189,9 @@ void pdl__case_of_config(const pdl_oracle_t *oracle, const pdl_config_t *config,
 pdl_status_t pdl__check_config(const pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_case_t *c);
 pdl_status_t pdl__config_profile(pdl_oracle_t *oracle, const pdl_config_t *config, double micro_batch,
                                  pdl_profile_t **profile);
+
+/* Whether layers can be split as the configuration says, whatever its batch. */
+pdl_status_t pdl__check_split(pdl_oracle_t *oracle, const pdl_config_t *config);
 
 /* Bounds for pruning; cheap once the profile is kept. A time that no partition into stages can beat: */
 pdl_status_t pdl__lower_bound(pdl_oracle_t *oracle, const pdl_config_t *config, double *seconds);

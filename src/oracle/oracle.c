@@ -38,6 +38,7 @@ void pdl__oracle_forget(pdl_oracle_t *oracle)
     memset(oracle->plans, 0, sizeof(oracle->plans));
     oracle->profile_count = oracle->plan_count = 0;
     oracle->passes.profile = NULL;
+    memset(oracle->bounds, 0, sizeof(oracle->bounds));
 }
 
 void pdl_oracle_destroy(pdl_oracle_t *oracle)

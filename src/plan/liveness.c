@@ -130,10 +130,10 @@ static fact_t fact_of(const walk_t *w, int i)
 pdl_status_t pdl__walk_create(pdl_partition_t *partition)
 {
     size_t  count = (size_t)partition->layer_count;
-    walk_t *w = calloc(1, sizeof(*w) + count * (sizeof(fact_t) + 4 * sizeof(int) + 4 * sizeof(bool)));
+    walk_t *w = malloc(sizeof(*w) + count * (sizeof(fact_t) + 4 * sizeof(int) + 4 * sizeof(bool)));
 
     if (!w) return pdl_error(PDL_ERR_NOMEM, "out of memory");
-    w->partition = partition;
+    *w = (walk_t){.partition = partition};
     w->fact = (fact_t *)(void *)(w + 1);
     w->root = (int *)(void *)(w->fact + count);
     w->last_use = w->root + count;
@@ -143,12 +143,18 @@ pdl_status_t pdl__walk_create(pdl_partition_t *partition)
     w->saved = w->known + count;
     w->has_gradient = w->saved + count;
     w->gradient = w->has_gradient + count;
+    memset(w->known, 0, 4 * count * sizeof(bool));
     for (int i = 0; i < partition->layer_count; i++) {
         const pdl_layer_t *layer = pdl_model_layer(partition->plan->model, i);
         /* What was gathered for a view is the view's own. */
         bool view = is_view(layer) && !partition->local[i].gathered_inputs;
         w->root[i] = view ? w->root[layer->inputs[0]] : i;
-        w->fact[i] = fact_of(w, i);
+        if (partition->twin[i] < i) {
+            w->fact[i] = w->fact[partition->twin[i]];
+            w->fact[i].layer = layer;
+        } else {
+            w->fact[i] = fact_of(w, i);
+        }
         for (int j = 0; j < layer->input_count && layer->needs_input_gradient; j++)
             w->has_gradient[w->root[layer->inputs[j]]] = true;
         if (layer->consumer_count == 0 && !pdl_layer_traits(layer)->source) w->has_gradient[w->root[i]] = true;

@@ -280,13 +280,14 @@ static double run_seconds(const pdl_sums_t *s)
     return s->forward + s->backward + s->layer_forward + s->layer_backward + s->halo_forward + s->halo_backward;
 }
 
-/* *sums += *b - *a; the struct is doubles throughout. */
-static void add_difference(const pdl_sums_t *a, const pdl_sums_t *b, pdl_sums_t *sums)
+/* *next = *sums + (*b - *a); the struct is doubles throughout. */
+static void add_difference(const pdl_sums_t *a, const pdl_sums_t *b, const pdl_sums_t *sums,
+                           pdl_sums_t *restrict next)
 {
-    const double *x = (const double *)a, *y = (const double *)b;
-    double       *z = (double *)sums;
+    const double *x = (const double *)a, *y = (const double *)b, *s = (const double *)sums;
+    double       *z = (double *)next;
 
-    for (size_t i = 0; i < sizeof(*sums) / sizeof(double); i++) z[i] += y[i] - x[i];
+    for (size_t i = 0; i < sizeof(*sums) / sizeof(double); i++) z[i] = s[i] + (y[i] - x[i]);
 }
 
 /* Layer i, whose twins may lie in blocks with another policy. */
@@ -311,11 +312,13 @@ static void price_all(const pdl_pricing_t *pr)
     profile->run[0] = 0;
     for (int i = 0; i < profile->partition->layer_count; i++) {
         int twin = profile->partition->twin[i];
-        profile->prefix[i + 1] = profile->prefix[i];
-        if (twin < i)
-            add_difference(&profile->prefix[twin], &profile->prefix[twin + 1], &profile->prefix[i + 1]);
-        else
+        if (twin < i) {
+            add_difference(&profile->prefix[twin], &profile->prefix[twin + 1], &profile->prefix[i],
+                           &profile->prefix[i + 1]);
+        } else {
+            profile->prefix[i + 1] = profile->prefix[i];
             pdl__price_layer(pr, i, &profile->prefix[i + 1]);
+        }
         add_repeated(profile, i);
         profile->run[i + 1] = run_seconds(&profile->prefix[i + 1]);
     }

@@ -143,22 +143,36 @@ static pdl_status_t find_plan(pdl_oracle_t *oracle, const pdl_config_t *config, 
     return slot->status;
 }
 
+/* Of the plan of a configuration on its small mesh. */
+static uint64_t plan_key_of(const pdl_config_t *config, const pdl_mesh_t *mesh)
+{
+    uint64_t key = UINT64_C(0x9e3779b97f4a7c15);
+
+    key =
+        pdl__mix_text(pdl__mix(key, (uint64_t)pdl_strategy_place(config->strategy->family)), config->spatial_until);
+    for (int a = 0; a < mesh->axis_count; a++)
+        key = pdl__mix(key, (uint64_t)mesh->axis[a].size * 8 + mesh->axis[a].kind);
+    return pdl__mix(key,
+                    (uint64_t)config->precision * 64 + (uint64_t)config->run_mode * 8 + config->sequence_parallel);
+}
+
+pdl_status_t pdl__check_split(pdl_oracle_t *oracle, const pdl_config_t *config)
+{
+    pdl_mesh_t        mesh = profile_mesh(oracle, config);
+    const pdl_plan_t *plan;
+
+    if (oracle->plan_count >= PDL_PLAN_SLOTS / 2) pdl__oracle_forget(oracle);
+    return find_plan(oracle, config, &mesh, plan_key_of(config, &mesh), &plan);
+}
+
 pdl_status_t pdl__config_profile(pdl_oracle_t *oracle, const pdl_config_t *config, double micro_batch,
                                  pdl_profile_t **out)
 {
     pdl_mesh_t mesh = profile_mesh(oracle, config);
-    uint64_t   key = UINT64_C(0x9e3779b97f4a7c15), bits;
+    uint64_t   plan_key = plan_key_of(config, &mesh), bits;
 
-    key =
-        pdl__mix_text(pdl__mix(key, (uint64_t)pdl_strategy_place(config->strategy->family)), config->spatial_until);
-    for (int a = 0; a < mesh.axis_count; a++)
-        key = pdl__mix(key, (uint64_t)mesh.axis[a].size * 8 + mesh.axis[a].kind);
-    key = pdl__mix(key,
-                   (uint64_t)config->precision * 64 + (uint64_t)config->run_mode * 8 + config->sequence_parallel);
-    uint64_t plan_key = key;
     memcpy(&bits, &micro_batch, sizeof(bits));
-    key = pdl__mix(key, bits);
-    uint64_t i = key;
+    uint64_t key = pdl__mix(plan_key, bits), i = key;
     for (; oracle->profiles[i % PDL_PROFILE_SLOTS].profile; i++)
         if (oracle->profiles[i % PDL_PROFILE_SLOTS].key == key) {
             *out = oracle->profiles[i % PDL_PROFILE_SLOTS].profile;
@@ -300,6 +314,20 @@ pdl_status_t pdl__lower_bound(pdl_oracle_t *oracle, const pdl_config_t *config, 
     return PDL_OK;
 }
 
+/* The bound of the passes of a case that is kept, or the place for it. */
+static pdl__kept_bound_t *find_bound(pdl_oracle_t *oracle, const pdl__kept_bound_t *wanted, bool *there)
+{
+    uint64_t key = pdl__mix((uint64_t)(uintptr_t)wanted->profile, (uint64_t)wanted->pipeline);
+
+    key = pdl__mix(key, (uint64_t)wanted->micro_batches);
+    key = pdl__mix(key, (uint64_t)wanted->virtual_stages * 64 + wanted->schedule * 8 + wanted->recompute);
+    pdl__kept_bound_t *kept = &oracle->bounds[key % PDL_BOUND_SLOTS];
+    *there = kept->profile == wanted->profile && kept->pipeline == wanted->pipeline &&
+             kept->micro_batches == wanted->micro_batches && kept->virtual_stages == wanted->virtual_stages &&
+             kept->schedule == wanted->schedule && kept->recompute == wanted->recompute;
+    return kept;
+}
+
 pdl_status_t pdl__replay_bound(pdl_oracle_t *oracle, const pdl_config_t *config, double *seconds)
 {
     pdl_case_t     c;
@@ -308,9 +336,21 @@ pdl_status_t pdl__replay_bound(pdl_oracle_t *oracle, const pdl_config_t *config,
     pdl__case_of_config(oracle, config, NULL, &c);
     pdl_status_t status = pdl__check_config(oracle, config, &c);
     if (!status) status = pdl__config_profile(oracle, config, c.micro_batch, &profile);
-    pdl__runs_t runs = {.c = &c, .profile = profile};
-    if (!status) status = pdl__profile_runs(profile, c.pipeline * c.virtual_stages, NULL, &runs.cut);
-    return status ? status : pdl__pipeline_seconds(&runs, seconds, NULL);
+    if (status) return status;
+    bool              there;
+    pdl__kept_bound_t bound = {
+        profile, c.pipeline, c.micro_batches, c.virtual_stages, (unsigned)c.schedule, (unsigned)c.recompute, 0};
+    pdl__kept_bound_t *kept = find_bound(oracle, &bound, &there);
+    if (!there) {
+        pdl__runs_t runs = {.c = &c, .profile = profile};
+
+        status = pdl__profile_runs(profile, c.pipeline * c.virtual_stages, NULL, &runs.cut);
+        if (!status) status = pdl__pipeline_seconds(&runs, &bound.seconds, NULL);
+        if (status) return status;
+        *kept = bound;
+    }
+    *seconds = kept->seconds;
+    return PDL_OK;
 }
 
 pdl_status_t pdl__gather_bound(pdl_oracle_t *oracle, const pdl_config_t *config, double *seconds)

@@ -406,16 +406,16 @@ static bool queues(const pdl__pass_prices_t *prices)
 
 static bool make_table(walk_t *w)
 {
-    int     count = tie_price(w, w->prices->tie_count), inputs = input_count(&w->prices->pipeline);
-    int     tensors = inputs + 2 * w->prices->tie_count;
-    double *room = calloc(3 * (size_t)count + (size_t)tensors, sizeof(*room));
+    int     count = tie_price(w, w->prices->tie_count);
+    int     tensors = input_count(&w->prices->pipeline) + 2 * w->prices->tie_count;
+    double *room = calloc(3 * (size_t)count, sizeof(*room));
 
     w->wait = malloc((size_t)count * sizeof(*w->wait));
+    w->sent_s = malloc(((size_t)tensors + 1) * sizeof(*w->sent_s));
     w->seconds = room;
-    if (room == NULL || w->wait == NULL) return false;
+    if (room == NULL || w->wait == NULL || w->sent_s == NULL) return false;
     w->end_s = room + count;
     w->queue_s = queues(w->prices) ? room + 2 * (size_t)count : NULL;
-    w->sent_s = room + 3 * (size_t)count;
     for (int i = 0; i < tensors; i++) w->sent_s[i] = PDL__TENSOR_PENDING;
     for (int i = 0; i < count; i++) w->wait[i] = i;
     fill_prices(w);
@@ -492,6 +492,7 @@ static void clear(walk_t *w)
     free(w->stages);
     free(w->seconds);
     free(w->wait);
+    free(w->sent_s);
 }
 
 /* What a stage was busy with. */
@@ -554,7 +555,8 @@ pdl_status_t pdl__replay_parts(const pdl__pass_prices_t *prices, pdl__stage_repl
     int                 busiest = busiest_stage(stages, prices->pipeline.stages);
     pdl__stage_replay_t work = stages[busiest];
     options.send = true;
-    status = pdl__replay_passes(prices, &options, stages, &sent_s);
+    sent_s = bare_s;
+    if (prices->pipeline.stages > 1) status = pdl__replay_passes(prices, &options, stages, &sent_s);
     options.exchange = true;
     if (!status) status = pdl__replay_passes(prices, &options, stages, &parts->total_s);
     if (status) return status;

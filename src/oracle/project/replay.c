@@ -40,7 +40,7 @@ static inline double ready_s(const pdl__lane_t *lane, const pdl__replay_step_t *
 }
 
 /* Puts a step in time; false when what it needs is not sent yet. */
-static inline bool place(pdl__lane_t *lane, const pdl__replay_step_t *step, double *sent_s, double *total_s)
+static inline bool place(pdl__lane_t *lane, const pdl__replay_step_t *step, double *sent_s)
 {
     double arrival = step->flags & PDL__STEP_NEEDS ? sent_s[lane->tensor + step->tensor] : 0,
            seconds = lane->seconds[step->price];
@@ -54,44 +54,49 @@ static inline bool place(pdl__lane_t *lane, const pdl__replay_step_t *step, doub
         if (computes) lane->host_wait_s += later(lane->host_s - start, 0);
         start = later(start, lane->host_s);
     }
-    double taken = computes ? slowed(lane, start, seconds) : seconds, end = later(start + taken, arrival);
-    lane->slowed_s += taken - seconds;
+    if (computes && lane->free_s[PDL_STREAM_GRADIENT] > start) {
+        double taken = slowed(lane, start, seconds);
+        lane->slowed_s += taken - seconds;
+        seconds = taken;
+    }
+    double end = later(start + seconds, arrival);
     if (step->flags & PDL__STEP_SENDS) sent_s[lane->tensor + step->tensor] = end;
     if (step->flags & PDL__STEP_HOLDS) lane->free_s[PDL_STREAM_COMPUTE] = end;
     if (lane->start_s != NULL) lane->start_s[step->price] = start;
     lane->end_s[step->price] = lane->free_s[step->track] = end;
-    *total_s = later(*total_s, end);
     return true;
 }
 
 /* Goes through a list until it ends or waits for another; `moved` says whether there was anything to do. */
-static bool go_on(pdl__lane_t *lane, double *sent_s, double *total_s, bool *moved)
+static bool go_on(pdl__lane_t *lane, double *sent_s, bool *moved)
 {
-    for (;; *moved = true, lane->next++) {
-        if (lane->next == lane->count) {
-            lane->next = 0;
-            if (lane->more == NULL || !lane->more(lane)) {
-                lane->count = 0;
-                lane->more = NULL;
-                return true;
-            }
-        }
-        if (!place(lane, &lane->steps[lane->next], sent_s, total_s)) return false;
+    for (;;) {
+        for (; lane->next < lane->count; lane->next++, *moved = true)
+            if (!place(lane, &lane->steps[lane->next], sent_s)) return false;
+        lane->next = 0;
+        if (lane->more == NULL || !lane->more(lane)) break;
     }
+    lane->count = 0;
+    lane->more = NULL;
+    return true;
 }
 
 pdl_status_t pdl__replay(pdl__lane_t *lanes, size_t size, int count, double *sent_s, double *total_s)
 {
     bool moved = true, done = false;
 
-    *total_s = 0;
     while (moved && !done) {
         moved = false;
         done = true;
         for (int k = 0; k < count; k++)
-            if (!go_on((pdl__lane_t *)((char *)lanes + (size_t)k * size), sent_s, total_s, &moved)) done = false;
+            if (!go_on((pdl__lane_t *)((char *)lanes + (size_t)k * size), sent_s, &moved)) done = false;
     }
-    return done ? PDL_OK : pdl_error(PDL_ERR_INPUT, "the programs of %d ranks wait for each other", count);
+    if (!done) return pdl_error(PDL_ERR_INPUT, "the programs of %d ranks wait for each other", count);
+    *total_s = 0;
+    for (int k = 0; k < count; k++)
+        for (int t = 0; t < PDL__TRACK_COUNT; t++)
+            *total_s = later(*total_s, ((pdl__lane_t *)((char *)lanes + (size_t)k * size))->free_s[t]);
+    return PDL_OK;
 }
 
 /* Tensors that go between the stages of a plan, by layer and micro-batch, there and back. */

@@ -60,6 +60,11 @@ static double score_of_seconds(const pdl__searcher_t *s, const pdl_config_t *con
     return seconds * (data && data->samples > 0 ? (double)data->samples : 1) / batch;
 }
 
+static bool is_refusal(pdl_status_t status)
+{
+    return status == PDL_ERR_LIMIT || status == PDL_ERR_INPUT;
+}
+
 /* True when a configuration cannot beat the best one that is known to fit. */
 static bool hopeless(const pdl__searcher_t *s, const pdl_config_t *config)
 {
@@ -162,7 +167,7 @@ static bool consider(pdl__searcher_t *s, const pdl_config_t *config, double leas
     bool fits = true;
     if (s->best->possible && (pdl__fits(s->oracle, config, &fits) || !fits)) return false;
     pdl_status_t status = pdl_oracle_evaluate(s->oracle, config, s->request->dataset, &trial.projection);
-    if (status == PDL_ERR_LIMIT || status == PDL_ERR_INPUT) {
+    if (is_refusal(status)) {
         if (!s->any) snprintf(s->best->reason, sizeof(s->best->reason), "%s", pdl_error_message());
         return false;
     }
@@ -284,8 +289,21 @@ static pdl_config_t config_on(const pdl__searcher_t *s, const pdl_strategy_t *st
     return config;
 }
 
+/* Whether layers can be split over a mesh on which there are samples for every replica; if not, that is the reason. */
+static bool can_split(pdl__searcher_t *s, const pdl_config_t *config)
+{
+    pdl_case_t c;
+
+    pdl__case_of_config(s->oracle, config, NULL, &c);
+    if (pdl__check_config(s->oracle, config, &c) || !is_refusal(pdl__check_split(s->oracle, config))) return true;
+    if (!s->any) snprintf(s->best->reason, sizeof(s->best->reason), "%s", pdl_error_message());
+    s->configurations++;
+    return false;
+}
+
 static void consider_mesh(pdl__searcher_t *s, pdl_config_t config)
 {
+    if (!can_split(s, &config)) return;
     if (config.pipeline == 1) {
         consider_accumulation(s, config);
         return;
