@@ -43,6 +43,7 @@ typedef struct pdl_case {
     pdl_recompute_t         recompute;
     bool                    block_segments; /* what is recomputed are blocks: logits and loss are not */
     pdl_sharding_t          sharding;
+    pdl_tier_t              optimizer_tier, weights_tier;
     pdl_optimizer_t         optimizer;
     pdl_precision_t         precision;
     pdl_run_mode_t          run_mode;
@@ -177,6 +178,13 @@ pdl_status_t pdl__project_memory(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_
 /* What plans of so many stages may use of a device. */
 double pdl__memory_room(const pdl_oracle_t *oracle, int64_t pipeline);
 
+/* Bytes of a weight, and of the optimizer's moments of it. 8-bit formats are for products only: weights stay in 16 bits. */
+double pdl__weight_bytes(const pdl_case_t *c);
+double pdl__moment_bytes(const pdl_case_t *c);
+/* Seconds in which a rank updates its share of a stage, and of what an update takes besides its operations. */
+double pdl__stage_update_seconds(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
+                                 const pdl_sums_t *sums);
+
 /* Bytes of weight, gradient and optimizer state that one rank keeps per weight element; without gradients, which frameworks
    keep in other ways. */
 double pdl__state_bytes(const pdl_case_t *c);
@@ -187,7 +195,7 @@ double pdl__least_state_bytes(const pdl_case_t *c);
 void pdl__case_of_config(const pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_dataset_t *dataset,
                          pdl_case_t *c);
 pdl_status_t pdl__check_config(const pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_case_t *c);
-pdl_status_t pdl__config_profile(pdl_oracle_t *oracle, const pdl_config_t *config, double micro_batch,
+pdl_status_t pdl__config_profile(pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_case_t *c,
                                  pdl_profile_t **profile);
 
 /* Whether layers can be split as the configuration says, whatever its batch. */

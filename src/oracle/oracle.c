@@ -144,6 +144,8 @@ pdl_status_t pdl__case_of_plan(const pdl_oracle_t *oracle, const pdl_plan_t *pla
                       .recompute = plan->recompute,
                       .block_segments = oracle->p.block_segments,
                       .sharding = plan->sharding,
+                      .optimizer_tier = plan->optimizer_tier,
+                      .weights_tier = plan->weights_tier,
                       .optimizer = plan->optimizer,
                       .precision = plan->precision,
                       .run_mode = plan->run_mode,

@@ -35,6 +35,7 @@ static pdl_config_t random_config(void)
     c.virtual_stages = c.schedule == PDL_SCHEDULE_INTERLEAVED ? (int)between(1, 3) : 1;
     c.recompute = (pdl_recompute_t)between(0, PDL_RECOMPUTE_COUNT - 1);
     c.sharding = (pdl_sharding_t)between(0, PDL_SHARDING_COUNT - 1);
+    c.optimizer_tier = between(0, 3) ? PDL_TIER_DEVICE : PDL_TIER_HOST;
     c.sequence_parallel = between(0, 1);
     c.optimizer = (pdl_optimizer_t)between(0, PDL_OPTIMIZER_COUNT - 1);
     c.precision = between(0, 1) ? PDL_FP32 : PDL_FP16;

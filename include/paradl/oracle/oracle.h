@@ -277,13 +277,18 @@ pdl_status_t pdl_oracle_settle(pdl_oracle_t *oracle, pdl_plan_t *plan);
 pdl_status_t pdl_oracle_classes(pdl_oracle_t *oracle, const pdl_plan_t *plan, const pdl_projection_t *projection,
                                 double seconds[PDL_OP_CLASS_COUNT]);
 
-/* Which axis is innermost, that is inside a node first. */
+/* In which order the axes of a mesh are on the levels of a machine: the last one is innermost, inside a node first. INNER: the
+   tensor or spatial axis. */
 typedef enum pdl_order {
-    PDL_ORDER_PIPELINE_DATA_INNER, /* tensor or spatial inside the node, then data, then pipeline */
-    PDL_ORDER_DATA_PIPELINE_INNER, /* tensor or spatial, then pipeline, then data */
-    PDL_ORDER_PIPELINE_INNER_DATA, /* data inside the node */
+    PDL_ORDER_PIPELINE_DATA_INNER,
+    PDL_ORDER_DATA_PIPELINE_INNER,
+    PDL_ORDER_PIPELINE_INNER_DATA,
+    PDL_ORDER_DATA_INNER_PIPELINE,
+    PDL_ORDER_INNER_PIPELINE_DATA,
+    PDL_ORDER_INNER_DATA_PIPELINE,
     PDL_ORDER_COUNT
 } pdl_order_t;
+extern const char *const pdl_order_names[PDL_ORDER_COUNT]; /* "pipeline, data, inner" ... */
 
 /* A preset on a mesh, for fast enumeration. */
 typedef struct pdl_config {
@@ -296,6 +301,7 @@ typedef struct pdl_config {
     int                     virtual_stages;
     pdl_recompute_t         recompute;
     pdl_sharding_t          sharding;
+    pdl_tier_t              optimizer_tier; /* of the optimizer's state */
     bool                    sequence_parallel;
     pdl_optimizer_t         optimizer;
     pdl_precision_t         precision;

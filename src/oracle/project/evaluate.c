@@ -33,16 +33,33 @@ pdl_config_t pdl_config_on(const pdl_strategy_t *strategy, const pdl_strategy_me
     return config;
 }
 
+const char *const pdl_order_names[PDL_ORDER_COUNT] = {"pipeline, data, inner", "data, pipeline, inner",
+                                                      "pipeline, inner, data", "data, inner, pipeline",
+                                                      "inner, pipeline, data", "inner, data, pipeline"};
+
+/* The axes of an order, outermost first; TENSOR stands for both inner ones. */
+static const pdl_axis_kind_t order_axes[PDL_ORDER_COUNT][3] = {
+    [PDL_ORDER_PIPELINE_DATA_INNER] = {PDL_AXIS_PIPELINE, PDL_AXIS_DATA, PDL_AXIS_TENSOR},
+    [PDL_ORDER_DATA_PIPELINE_INNER] = {PDL_AXIS_DATA, PDL_AXIS_PIPELINE, PDL_AXIS_TENSOR},
+    [PDL_ORDER_PIPELINE_INNER_DATA] = {PDL_AXIS_PIPELINE, PDL_AXIS_TENSOR, PDL_AXIS_DATA},
+    [PDL_ORDER_DATA_INNER_PIPELINE] = {PDL_AXIS_DATA, PDL_AXIS_TENSOR, PDL_AXIS_PIPELINE},
+    [PDL_ORDER_INNER_PIPELINE_DATA] = {PDL_AXIS_TENSOR, PDL_AXIS_PIPELINE, PDL_AXIS_DATA},
+    [PDL_ORDER_INNER_DATA_PIPELINE] = {PDL_AXIS_TENSOR, PDL_AXIS_DATA, PDL_AXIS_PIPELINE}};
+
 pdl_mesh_t pdl_config_mesh(const pdl_config_t *config)
 {
-    pdl_axis_t pipeline = {PDL_AXIS_PIPELINE, config->pipeline, 0}, data = {PDL_AXIS_DATA, config->data, 0};
-    pdl_axis_t spatial = {PDL_AXIS_SPATIAL, config->spatial, 0}, tensor = {PDL_AXIS_TENSOR, config->tensor, 0};
+    pdl_mesh_t mesh = {.axis_count = 0};
 
-    switch (config->order) {
-    case PDL_ORDER_DATA_PIPELINE_INNER: return (pdl_mesh_t){{data, pipeline, spatial, tensor}, 4};
-    case PDL_ORDER_PIPELINE_INNER_DATA: return (pdl_mesh_t){{pipeline, spatial, tensor, data}, 4};
-    default: return (pdl_mesh_t){{pipeline, data, spatial, tensor}, 4};
+    for (int i = 0; i < 3; i++) {
+        pdl_axis_kind_t kind = order_axes[config->order][i];
+        int64_t         size = kind == PDL_AXIS_PIPELINE ? config->pipeline
+                               : kind == PDL_AXIS_DATA   ? config->data
+                                                         : config->tensor;
+        if (kind == PDL_AXIS_TENSOR)
+            mesh.axis[mesh.axis_count++] = (pdl_axis_t){PDL_AXIS_SPATIAL, config->spatial, 0};
+        mesh.axis[mesh.axis_count++] = (pdl_axis_t){kind, size, 0};
     }
+    return mesh;
 }
 
 pdl_status_t pdl__plan_of_config(pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_mesh_t *mesh,
@@ -57,6 +74,7 @@ pdl_status_t pdl__plan_of_config(pdl_oracle_t *oracle, const pdl_config_t *confi
     plan->schedule = config->schedule;
     plan->recompute = config->recompute;
     plan->sharding = config->sharding;
+    plan->optimizer_tier = config->optimizer_tier;
     plan->sequence_parallel = config->sequence_parallel;
     plan->optimizer = config->optimizer;
     plan->precision = config->precision;
@@ -87,20 +105,22 @@ pdl_status_t pdl_oracle_plan(pdl_oracle_t *oracle, const pdl_config_t *config, p
     return PDL_OK;
 }
 
-/* Layer costs depend on the rest of the mesh only through contention inside the level that a group spans: a
-   mesh just large enough to fill that level stands for all larger ones. */
-static pdl_mesh_t profile_mesh(const pdl_oracle_t *oracle, const pdl_config_t *config)
+/* Layer costs depend on the rest of the mesh only through the distance of the ranks of a group and through contention inside the
+   level that a group spans: a mesh just large enough to fill that level stands for all larger ones. */
+static pdl_mesh_t profile_mesh(const pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_case_t *c)
 {
     pdl_config_t small = *config;
-    int64_t      inner = config->spatial * config->tensor;
+    int64_t      span = c->inner * c->inner_stride;
 
-    if (config->order == PDL_ORDER_PIPELINE_INNER_DATA) return pdl_config_mesh(config);
-    int64_t full = pdl_system_group_size(oracle->system, pdl_system_level_of_span(oracle->system, inner));
+    if (c->inner_stride > 1 && oracle->system->backend != NULL) return pdl_config_mesh(config);
+    int64_t full = pdl_system_group_size(oracle->system, pdl_system_level_of_span(oracle->system, span));
     small.order = PDL_ORDER_PIPELINE_DATA_INNER;
     small.pipeline = 1;
-    small.data = inner > 1 ? config->data * config->pipeline : 1;
-    if (full % inner == 0 && small.data > full / inner) small.data = full / inner;
-    return pdl_config_mesh(&small);
+    small.data = c->inner > 1 ? c->pe / span : 1;
+    if (full % span == 0 && small.data > full / span) small.data = full / span;
+    pdl_mesh_t mesh = pdl_config_mesh(&small);
+    if (c->inner_stride > 1) mesh.axis[mesh.axis_count++] = (pdl_axis_t){PDL_AXIS_DATA, c->inner_stride, 0};
+    return mesh;
 }
 
 static pdl_status_t make_plan(pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_mesh_t *mesh,
@@ -158,17 +178,20 @@ static uint64_t plan_key_of(const pdl_config_t *config, const pdl_mesh_t *mesh)
 
 pdl_status_t pdl__check_split(pdl_oracle_t *oracle, const pdl_config_t *config)
 {
-    pdl_mesh_t        mesh = profile_mesh(oracle, config);
+    pdl_case_t        c;
     const pdl_plan_t *plan;
 
+    pdl__case_of_config(oracle, config, NULL, &c);
+    pdl_mesh_t mesh = profile_mesh(oracle, config, &c);
     if (oracle->plan_count >= PDL_PLAN_SLOTS / 2) pdl__oracle_forget(oracle);
     return find_plan(oracle, config, &mesh, plan_key_of(config, &mesh), &plan);
 }
 
-pdl_status_t pdl__config_profile(pdl_oracle_t *oracle, const pdl_config_t *config, double micro_batch,
+pdl_status_t pdl__config_profile(pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_case_t *c,
                                  pdl_profile_t **out)
 {
-    pdl_mesh_t mesh = profile_mesh(oracle, config);
+    double     micro_batch = c->micro_batch;
+    pdl_mesh_t mesh = profile_mesh(oracle, config, c);
     uint64_t   plan_key = plan_key_of(config, &mesh), bits;
 
     memcpy(&bits, &micro_batch, sizeof(bits));
@@ -212,24 +235,23 @@ void pdl__case_of_config(const pdl_oracle_t *oracle, const pdl_config_t *config,
                       .recompute = config->recompute,
                       .block_segments = oracle->p.block_segments,
                       .sharding = config->sharding,
+                      .optimizer_tier = config->optimizer_tier,
                       .optimizer = config->optimizer,
                       .precision = config->precision,
                       .run_mode = config->run_mode,
                       .dataset = dataset,
                       .spatial = config->spatial > 1};
-    c->pe = c->pipeline * c->data * c->inner;
     c->hybrid = c->data > 1 && c->inner > 1;
-    c->inner_stride = 1;
-    c->data_stride = c->inner;
-    c->pipeline_stride = c->inner * c->data;
-    if (config->order == PDL_ORDER_DATA_PIPELINE_INNER) {
-        c->data_stride = c->inner * c->pipeline;
-        c->pipeline_stride = c->inner;
+    c->pe = 1;
+    for (int i = 2; i >= 0; i--) {
+        pdl_axis_kind_t kind = order_axes[config->order][i];
+        *(kind == PDL_AXIS_PIPELINE ? &c->pipeline_stride
+          : kind == PDL_AXIS_DATA   ? &c->data_stride
+                                    : &c->inner_stride) = c->pe;
+        c->pe *= kind == PDL_AXIS_PIPELINE ? c->pipeline : kind == PDL_AXIS_DATA ? c->data : c->inner;
     }
-    if (config->order == PDL_ORDER_PIPELINE_INNER_DATA) {
-        c->data_stride = 1;
-        c->inner_stride = c->data;
-    }
+    /* Nobody is asked how far apart the ranks of a group of one are. */
+    if (c->inner == 1) c->inner_stride = 1;
     c->micro_batch = ceil((double)config->batch / (double)replicas_of(config) / (double)config->micro_batches);
     /* Each holds that much of every sample; keys and values go round behind the computation. */
     if (config->context > 1) c->micro_batch /= (double)config->context;
@@ -291,7 +313,7 @@ pdl_status_t pdl_oracle_evaluate(pdl_oracle_t *oracle, const pdl_config_t *confi
 
     pdl__case_of_config(oracle, config, dataset, &c);
     pdl_status_t status = pdl__check_config(oracle, config, &c);
-    if (!status) status = pdl__config_profile(oracle, config, c.micro_batch, &profile);
+    if (!status) status = pdl__config_profile(oracle, config, &c, &profile);
     if (!status) status = config_stages(config, &c, profile, &cut);
     if (!status) status = pdl__project_case(oracle, &c, profile, &cut, projection);
     return status;
@@ -306,7 +328,7 @@ pdl_status_t pdl__lower_bound(pdl_oracle_t *oracle, const pdl_config_t *config, 
 
     pdl__case_of_config(oracle, config, NULL, &c);
     pdl_status_t status = pdl__check_config(oracle, config, &c);
-    if (!status) status = pdl__config_profile(oracle, config, c.micro_batch, &profile);
+    if (!status) status = pdl__config_profile(oracle, config, &c, &profile);
     if (status) return status;
     double stages = (double)c.pipeline, m = (double)c.micro_batches, v = (double)c.virtual_stages;
     double total = profile->run[profile->partition->layer_count];
@@ -335,7 +357,7 @@ pdl_status_t pdl__replay_bound(pdl_oracle_t *oracle, const pdl_config_t *config,
 
     pdl__case_of_config(oracle, config, NULL, &c);
     pdl_status_t status = pdl__check_config(oracle, config, &c);
-    if (!status) status = pdl__config_profile(oracle, config, c.micro_batch, &profile);
+    if (!status) status = pdl__config_profile(oracle, config, &c, &profile);
     if (status) return status;
     bool              there;
     pdl__kept_bound_t bound = {
@@ -359,7 +381,7 @@ pdl_status_t pdl__gather_bound(pdl_oracle_t *oracle, const pdl_config_t *config,
     pdl_profile_t *profile;
 
     pdl__case_of_config(oracle, config, NULL, &c);
-    pdl_status_t status = pdl__config_profile(oracle, config, c.micro_batch, &profile);
+    pdl_status_t status = pdl__config_profile(oracle, config, &c, &profile);
     return status ? status : pdl__least_gathers(oracle, &c, profile, seconds);
 }
 
@@ -371,7 +393,7 @@ static pdl_status_t memory_of(pdl_oracle_t *oracle, const pdl_config_t *config, 
 
     pdl__case_of_config(oracle, config, NULL, &c);
     pdl_status_t status = pdl__check_config(oracle, config, &c);
-    if (!status) status = pdl__config_profile(oracle, config, c.micro_batch, &profile);
+    if (!status) status = pdl__config_profile(oracle, config, &c, &profile);
     if (!status) status = pdl__profile_stages(profile, c.pipeline, NULL, &stages);
     return status ? status : pdl__project_memory(oracle, &c, profile, stages, projection);
 }
@@ -394,7 +416,7 @@ pdl_status_t pdl__evaluate_replayed(pdl_oracle_t *oracle, const pdl_config_t *co
 
     if (status) return status;
     pdl__case_of_config(oracle, config, dataset, &c);
-    status = pdl__config_profile(oracle, config, c.micro_batch, &profile);
+    status = pdl__config_profile(oracle, config, &c, &profile);
     return status ? status : pdl__replay_case(oracle, &c, profile, projection);
 }
 

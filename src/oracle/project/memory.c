@@ -18,27 +18,15 @@ static double in_flight(const pdl_case_t *c, int64_t stage)
     return fmin(m, depth);
 }
 
-/* 8-bit formats are for products only: weights stay in 16 bits. */
-static double weight_bytes(const pdl_case_t *c)
-{
-    return pdl_precision_bytes(c->precision == PDL_FP8 ? PDL_BF16 : c->precision);
-}
-
-static double moment_bytes(const pdl_case_t *c)
-{
-    static const double moments[PDL_OPTIMIZER_COUNT] = {0, 1, 2};
-
-    return c->run_mode == PDL_INFERENCE ? 0 : moments[c->optimizer] * fmax(weight_bytes(c), 4);
-}
-
-/* Bytes of weight, gradient and optimizer state per weight element. 16-bit training keeps a 32-bit copy. */
+/* Bytes of weight, gradient and optimizer state per weight element, on the device. 16-bit training keeps a 32-bit copy. */
 static void state_bytes(const pdl_case_t *c, double *weight, double *gradient, double *optimizer)
 {
-    double item = weight_bytes(c);
+    double item = pdl__weight_bytes(c);
 
     *weight = item;
     *gradient = item;
-    *optimizer = moment_bytes(c) + (item < 4 ? 4 : 0);
+    *optimizer = pdl__moment_bytes(c) + (item < 4 ? 4 : 0);
+    if (c->optimizer_tier != PDL_TIER_DEVICE) *optimizer -= pdl__moment_bytes(c);
     if (c->run_mode == PDL_INFERENCE) *gradient = *optimizer = 0;
 }
 
@@ -175,8 +163,7 @@ static void stage_memory(const pdl_oracle_t *oracle, const pdl_case_t *c, const 
     double elements = st->sums[s].weights + st->tied[s];
 
     state_bytes(c, &weight, &gradient, &optimizer);
-    if (profile->plan->optimizer_tier != PDL_TIER_DEVICE) optimizer -= moment_bytes(c);
-    if (profile->plan->weights_tier != PDL_TIER_DEVICE) weight = gradient = 0; /* but for a few buckets */
+    if (c->weights_tier != PDL_TIER_DEVICE) weight = gradient = 0; /* but for a few buckets */
     if (oracle->p.wide_gradients && gradient > 0) gradient = fmax(gradient, 4);
     if (oracle->p.gradient_bytes > 0 && gradient > 0) gradient = oracle->p.gradient_bytes;
     *b = (pdl_memory_breakdown_t){.workspace = oracle->p.workspace_bytes,

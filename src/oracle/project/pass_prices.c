@@ -280,9 +280,7 @@ static double skew_seconds(const pdl__pass_prices_t *pp, const pdl_sums_t *sums)
 /* The update of a stage, and its exchange when nothing overlaps. */
 static pdl_status_t finish_stage(pdl__pass_prices_t *pp, int stage)
 {
-    const pdl_parameters_t *p = &pp->oracle->p;
-    pdl_sums_t              sums;
-    double                  shards = pp->c.sharding >= PDL_SHARDING_ZERO1 ? (double)pp->c.data : 1;
+    pdl_sums_t sums;
 
     memset(&sums, 0, sizeof(sums));
     for (int c = 0; c < pp->pipeline.chunks; c++) {
@@ -292,8 +290,7 @@ static pdl_status_t finish_stage(pdl__pass_prices_t *pp, int stage)
         for (size_t i = 0; i < sizeof(sums) / sizeof(double); i++) ((double *)&sums)[i] += ((double *)&more)[i];
     }
     if (!pp->pipeline.training) return PDL_OK;
-    pp->update_s[stage] = pp->slow[stage] * pdl__update_seconds(p, &pp->profile->compute, pp->c.optimizer,
-                                                                sums.weights / shards, sums.tensors);
+    pp->update_s[stage] = pp->slow[stage] * pdl__stage_update_seconds(pp->oracle, &pp->c, pp->profile, &sums);
     pp->tail_s[stage] = skew_seconds(pp, &sums);
     if (pp->overlap || pp->c.sharding == PDL_SHARDING_ZERO3) return PDL_OK;
     double       exchange_s, gather_s;

@@ -87,30 +87,38 @@ static double busy_stage(const pdl__runs_t *r, const pass_t *pass, int64_t s, do
     return front + m * work + (m > ahead + 1 ? first + last : larger(first, last));
 }
 
-/* With one pass forward, one backward, n neighbours hand n micro-batches down and up together before the first of them begins
-   the next: a chain of such rounds, behind which the rest of the micro-batches takes at least the fastest stage. */
-static double rounds(const pdl__runs_t *r, const pass_t *pass, int64_t n, double once, double fastest)
+/* With one pass forward, one backward, stage s goes back with micro-batch k and then forward with k plus the stages from itself on.
+   So n neighbours hand n micro-batches up and down again before the last of them goes on: a chain of such rounds, as long as there
+   are micro-batches to go forward with. What the last of them has left then it does itself. */
+static double chain_of_rounds(const pdl__runs_t *r, const pass_t *last, int64_t behind, int64_t n, double window)
 {
-    int64_t more = r->c->micro_batches - 1;
-    double  window = 0, longest = 0;
+    int64_t m = r->c->micro_batches, rounds = (m - 1 - behind) / n;
 
-    for (int64_t s = 0; s < n; s++) window += pass[s].both + (s > 0 ? pass[s].way : 0);
-    longest = window;
-    for (int64_t s = n; s < r->c->pipeline; s++) {
-        window += pass[s].both + pass[s].way - pass[s - n].both - pass[s - n + 1].way;
-        longest = larger(longest, window);
+    if (rounds <= 0) return 0;
+    int64_t back = m - 1 - rounds * n, forward = back - behind;
+    return (double)rounds * window + (double)back * last->backward +
+           (forward > 0 ? (double)forward * last->forward : 0);
+}
+
+static double rounds(const pdl__runs_t *r, const pass_t *pass, int64_t n, double once)
+{
+    double window = 0, longest = 0;
+
+    for (int64_t s = 0; s < r->c->pipeline; s++) {
+        window += pass[s].both + (s > 0 ? pass[s].way : 0);
+        if (s >= n) window -= pass[s - n].both + pass[s - n + 1].way;
+        if (s >= n - 1) longest = larger(longest, chain_of_rounds(r, &pass[s], r->c->pipeline - 1 - s, n, window));
     }
-    return once + (double)(more / n) * longest + (double)(more % n) * fastest;
+    return once + longest;
 }
 
 static double longest_chain(const pdl__runs_t *r, const pass_t *pass)
 {
     int64_t stages = r->c->pipeline;
-    double  once = 0, front = 0, longest = 0, fastest = INFINITY, slowest = 0;
+    double  once = 0, front = 0, longest = 0, slowest = 0;
 
     for (int64_t s = 0; s < stages; s++) {
         once += pass[s].both + pass[s].way;
-        fastest = pass[s].both < fastest ? pass[s].both : fastest;
         slowest = larger(slowest, pass[s].both + pass[s].way);
     }
     for (int64_t s = 0; s < stages; s++) {
@@ -120,7 +128,7 @@ static double longest_chain(const pdl__runs_t *r, const pass_t *pass)
     /* No round is longer than as many turns of the slowest stage. */
     double most = once + (double)(r->c->micro_batches - 1) * slowest;
     for (int64_t n = 2; r->c->virtual_stages == 1 && longest < most * (1 - 1e-12); n *= 2) {
-        longest = larger(longest, rounds(r, pass, n < stages ? n : stages, once, fastest));
+        longest = larger(longest, rounds(r, pass, n < stages ? n : stages, once));
         if (n >= stages) break;
     }
     return longest;

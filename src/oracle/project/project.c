@@ -82,10 +82,8 @@ static void project_compute(const pdl_case_t *c, const pdl_stages_t *st, pdl_pro
 static void project_update(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
                            const pdl_sums_t *heavy, pdl_projection_t *out)
 {
-    double weights = heavy->weights / (c->sharding >= PDL_SHARDING_ZERO1 ? (double)c->data : 1.0);
-
     if (c->run_mode == PDL_INFERENCE) return;
-    out->update_s = pdl__update_seconds(&oracle->p, &profile->compute, c->optimizer, weights, heavy->tensors);
+    out->update_s = pdl__stage_update_seconds(oracle, c, profile, heavy);
     out->compute_s += out->update_s;
 }
 

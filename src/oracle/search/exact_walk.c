@@ -197,7 +197,7 @@ static bool prepare(visit_t *v)
     v->choices = pdl__choices_of(walk->oracle, walk->list->runs, &v->config);
     pdl__case_of_config(walk->oracle, &v->config, walk->request->dataset, &v->c);
     pdl_status_t status = pdl__check_config(walk->oracle, &v->config, &v->c);
-    if (!status) status = pdl__config_profile(walk->oracle, &v->config, v->c.micro_batch, &v->profile);
+    if (!status) status = pdl__config_profile(walk->oracle, &v->config, &v->c, &v->profile);
     if (!status) return true;
     if (is_refusal(status)) {
         walk->evaluated += walk->list->node[v->node].leaves;

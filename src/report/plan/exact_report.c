@@ -78,9 +78,7 @@ static void write_points(pdl_json_t *json, const char *key, const pdl_request_t 
         pdl_json_open(json, NULL, '{');
         pdl_json_string(json, "strategy", point[i].config.strategy->name);
         pdl__config_json(json, &point[i].config);
-        pdl_json_string(json, "order",
-                        point[i].config.order == PDL_ORDER_DATA_PIPELINE_INNER ? "data, pipeline, inner"
-                                                                               : "pipeline, data, inner");
+        pdl_json_string(json, "order", pdl_order_names[point[i].config.order]);
         pdl_json_number(json, "total_s", p->total_s);
         pdl_json_bytes(json, "memory_bytes", p->memory_bytes);
         pdl_json_number(json, "energy_j", p->energy_j);
