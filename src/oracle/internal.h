@@ -125,6 +125,22 @@ pdl_status_t pdl__case_stages(const pdl_case_t *c, pdl_profile_t *profile, const
 pdl_status_t pdl__project_case(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_profile_t *profile,
                                const pdl__pipeline_cut_t *cut, pdl_projection_t *projection);
 
+/* Computation, exchanges in layers and the pipeline, into a projection of zeros. drain_s: from the last pass of the heaviest stage to
+   that of the first. */
+pdl_status_t pdl__project_passes(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_profile_t *profile,
+                                 const pdl__pipeline_cut_t *cut, double *drain_s, pdl_projection_t *projection);
+/* Reading and decoding samples; staging_s: of it, decoding and passing on. */
+double pdl__input_seconds(const pdl_oracle_t *oracle, const pdl_case_t *c, double *staging_s);
+
+/* The parts of a step as they add up to its time and energy. */
+typedef struct pdl__parts {
+    double compute_s, comm[PDL_COMM_CLASS_COUNT], bubble_s, input_s;
+} pdl__parts_t;
+typedef struct pdl__sum {
+    double comm_s, io_s, total_s, energy_j;
+} pdl__sum_t;
+pdl__sum_t pdl__add_up(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl__parts_t *parts);
+
 /* Totals, interval and energy from the parts of a projection; kappa is the congestion of the gradient exchange. */
 void pdl__project_sums(const pdl_oracle_t *oracle, const pdl_case_t *c, double kappa, pdl_projection_t *projection);
 
@@ -171,6 +187,14 @@ pdl_status_t pdl__least_gathers(pdl_oracle_t *oracle, const pdl_case_t *c, const
                                 double *seconds);
 pdl_status_t pdl__gradient_exchange(pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
                                     const pdl_stages_t *stages, pdl__gradient_cost_t *exchange);
+
+/* What an exchange adds to the passes: as far as backward and stages that still work do not overlap it, and by which it slows down
+   computation. drain_s: of pdl__project_passes(). */
+typedef struct pdl__beside {
+    double exposed_s, slowdown_s;
+} pdl__beside_t;
+pdl__beside_t pdl__exchange_beside(const pdl_oracle_t *oracle, const pdl_stages_t *stages,
+                                   const pdl__gradient_cost_t *exchange, double drain_s);
 
 pdl_status_t pdl__project_memory(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_profile_t *profile,
                                  const pdl_stages_t *stages, pdl_projection_t *projection);

@@ -21,7 +21,7 @@ static bool same_config(const pdl_config_t *a, const pdl_config_t *b)
            a->spatial == b->spatial && a->tensor == b->tensor && a->order == b->order &&
            a->micro_batches == b->micro_batches && a->schedule == b->schedule &&
            a->virtual_stages == b->virtual_stages && a->recompute == b->recompute && a->sharding == b->sharding &&
-           a->sequence_parallel == b->sequence_parallel;
+           a->optimizer_tier == b->optimizer_tier && a->sequence_parallel == b->sequence_parallel;
 }
 
 static pdl_exact_t *search(bench_t *b, const pdl_request_t *request, bool exhaustive, int threads)

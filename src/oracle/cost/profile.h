@@ -39,11 +39,19 @@ typedef struct pdl_sums {
 
 enum { PDL_GRADIENT_POINTS = 16 };
 
+/* Bytes that one micro-batch of a stage keeps for backward, and that are held besides for a while. */
+typedef struct pdl__stage_load {
+    double saved_bytes, transient_bytes;
+} pdl__stage_load_t;
+#define PDL__LOAD_SETS (PDL_RECOMPUTE_COUNT + 1) /* by recomputation; one more where the host keeps what is kept */
+
 /* Activations of the stages. */
 typedef struct pdl__stage_memory {
     int                      kind_count; /* 0: not known yet */
     int                     *kinds;      /* first stage of each kind: alike ones that follow need no more memory */
     pdl_activation_memory_t *memory;     /* per stage */
+    pdl__stage_load_t       *load;       /* sets of as many as there are stages, an entry per kind */
+    unsigned                 loads;      /* bits of the sets that are known */
 } pdl__stage_memory_t;
 
 /* Stage partition for one pipeline depth. */

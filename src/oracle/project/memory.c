@@ -156,10 +156,36 @@ static void loss_peak(const pdl_oracle_t *oracle, const pdl_case_t *c, double lo
     b->transient = oracle->p.memory_margin > 1 ? b->transient + forward : fmax(b->transient, forward);
 }
 
-static void stage_memory(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
-                         const pdl_stages_t *st, int64_t s, pdl_memory_breakdown_t *b)
+/* What one micro-batch keeps, and what is held besides for a while; which of the kept sets of these a case has. */
+static int load_set(const pdl_oracle_t *oracle, const pdl_case_t *c)
 {
-    double weight, gradient, optimizer, transient, item = profile->compute.item_bytes;
+    bool on_host = oracle->p.host_checkpoints && c->sharding == PDL_SHARDING_ZERO3;
+
+    return c->recompute == PDL_RECOMPUTE_FULL && on_host ? PDL_RECOMPUTE_COUNT : (int)c->recompute;
+}
+
+static const pdl__stage_load_t *stage_loads(const pdl_oracle_t *oracle, const pdl_case_t *c,
+                                            const pdl_profile_t *profile, const pdl_stages_t *st)
+{
+    int                set = load_set(oracle, c);
+    pdl__stage_load_t *load = st->held->load + (size_t)set * (size_t)st->count;
+    double             item = profile->compute.item_bytes, transient;
+
+    if (st->held->loads >> set & 1) return load;
+    for (int k = 0; k < st->held->kind_count; k++) {
+        double saved = saved_elements(oracle, c, profile, st, st->held->kinds[k], &transient);
+        load[k].saved_bytes = saved * item + format_bytes(oracle, c, st, st->held->kinds[k], saved, item);
+        load[k].transient_bytes = transient * item;
+    }
+    st->held->loads |= 1u << set;
+    return load;
+}
+
+static void stage_memory(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
+                         const pdl_stages_t *st, int64_t s, const pdl__stage_load_t *load,
+                         pdl_memory_breakdown_t *b)
+{
+    double weight, gradient, optimizer;
     double elements = st->sums[s].weights + st->tied[s];
 
     state_bytes(c, &weight, &gradient, &optimizer);
@@ -171,9 +197,8 @@ static void stage_memory(const pdl_oracle_t *oracle, const pdl_case_t *c, const 
     b->weights = sharded(c, PDL_SHARDING_ZERO3, elements * weight);
     b->gradients = sharded(c, PDL_SHARDING_ZERO2, elements * gradient);
     b->optimizer = sharded(c, PDL_SHARDING_ZERO1, elements * optimizer);
-    double saved = saved_elements(oracle, c, profile, st, s, &transient);
-    b->saved_activations = (saved * item + format_bytes(oracle, c, st, s, saved, item)) * in_flight(c, s);
-    b->transient = transient * item;
+    b->saved_activations = load->saved_bytes * in_flight(c, s);
+    b->transient = load->transient_bytes;
     loss_peak(oracle, c, st->sums[s].logits, b);
     /* Activations are gone when the update makes its gradients. */
     double update = sharded(c, PDL_SHARDING_ZERO1, elements * oracle->p.update_gradient_bytes);
@@ -311,12 +336,13 @@ pdl_status_t pdl__project_memory(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_
 {
     bool                       placed = is_placed(oracle, c->pipeline);
     const pdl__stage_memory_t *held = pdl__stages_memory(profile, st);
+    const pdl__stage_load_t   *load = stage_loads(oracle, c, profile, st);
 
     /* Later stages hold no more micro-batches than earlier ones, so the first of each kind speaks for it. */
     out->memory_bytes = 0;
     for (int k = 0; k < held->kind_count; k++) {
         pdl_memory_breakdown_t b;
-        stage_memory(oracle, c, profile, st, held->kinds[k], &b);
+        stage_memory(oracle, c, profile, st, held->kinds[k], &load[k], &b);
         pdl_status_t status = placed ? place_buffers(oracle, c, profile, &b) : PDL_OK;
         if (status) return status;
         double bytes = breakdown_sum(&b);

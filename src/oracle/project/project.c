@@ -206,14 +206,6 @@ static void project_interval(const pdl_oracle_t *oracle, pdl_projection_t *out)
     out->high_s = out->total_s * exp(width);
 }
 
-static void project_energy(const pdl_oracle_t *oracle, const pdl_case_t *c, pdl_projection_t *out)
-{
-    const pdl_device_t *d = &oracle->system->device;
-
-    out->energy_j =
-        (double)c->pe * (d->power_w * out->compute_s + d->idle_power_w * (out->total_s - out->compute_s));
-}
-
 /* Operations of the model itself: what is recomputed or done by several ranks alike does not count. */
 static double useful_flop(const pdl_oracle_t *oracle, const pdl_case_t *c)
 {
@@ -224,16 +216,32 @@ static double useful_flop(const pdl_oracle_t *oracle, const pdl_case_t *c)
            ((double)totals.flop_forward + (c->run_mode == PDL_TRAINING ? (double)totals.flop_backward : 0));
 }
 
+pdl__sum_t pdl__add_up(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl__parts_t *parts)
+{
+    const pdl_device_t *d = &oracle->system->device;
+    pdl__sum_t          sum = {.comm_s = 0};
+
+    for (int i = 0; i < PDL_COMM_CLASS_COUNT; i++) sum.comm_s += parts->comm[i];
+    double busy = parts->compute_s + sum.comm_s + parts->bubble_s;
+    sum.io_s = parts->input_s > busy ? parts->input_s - busy : 0;
+    sum.total_s = busy + sum.io_s;
+    sum.energy_j =
+        (double)c->pe * (d->power_w * parts->compute_s + d->idle_power_w * (sum.total_s - parts->compute_s));
+    return sum;
+}
+
 void pdl__project_sums(const pdl_oracle_t *oracle, const pdl_case_t *c, double kappa, pdl_projection_t *out)
 {
-    out->comm_s = 0;
-    for (int i = 0; i < PDL_COMM_CLASS_COUNT; i++) out->comm_s += out->comm[i];
-    double busy = out->compute_s + out->comm_s + out->bubble_s;
-    out->io_s = fmax(0, out->input_s - busy);
-    out->total_s = busy + out->io_s;
+    pdl__parts_t parts = {.compute_s = out->compute_s, .bubble_s = out->bubble_s, .input_s = out->input_s};
+
+    memcpy(parts.comm, out->comm, sizeof(parts.comm));
+    pdl__sum_t sum = pdl__add_up(oracle, c, &parts);
+    out->comm_s = sum.comm_s;
+    out->io_s = sum.io_s;
+    out->total_s = sum.total_s;
+    out->energy_j = sum.energy_j;
     out->congested_s = out->total_s + (kappa - 1) * (out->comm[PDL_COMM_GRADIENT] + out->comm[PDL_COMM_STAGE]);
     project_interval(oracle, out);
-    project_energy(oracle, c, out);
 }
 
 /* The virtual stages of the busiest stage of an interleaved pipeline together. */
@@ -271,9 +279,7 @@ pdl_status_t pdl__case_stages(const pdl_case_t *c, pdl_profile_t *profile, const
     return pdl__profile_runs(profile, c->pipeline * c->virtual_stages, given, &cut->virtual_stages);
 }
 
-/* Computation, exchanges in layers and the pipeline. drain_s: from the last pass of the heaviest stage to that of the
-   first. */
-static pdl_status_t project_passes(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_profile_t *profile,
+pdl_status_t pdl__project_passes(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_profile_t *profile,
                                    const pdl__pipeline_cut_t *stages, double *drain_s, pdl_projection_t *out)
 {
     const pdl_stages_t *st = stages->ranks, *cut = c->pipeline > 1 ? stages->virtual_stages : st;
@@ -307,7 +313,7 @@ static double exposed_seconds(const pdl_stages_t *st, double exposed_s, double d
 /* A projection up to its findings, which are made from it afterwards. */
 #define NUMBERS offsetof(pdl_projection_t, findings)
 
-/* The passes are the same for all shardings, which are asked for one after the other. */
+/* The passes are the same wherever state is, which is asked for one after the other. */
 static pdl_status_t recall_passes(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_profile_t *profile,
                                   const pdl__pipeline_cut_t *stages, double *drain_s, pdl_projection_t *out)
 {
@@ -315,11 +321,12 @@ static pdl_status_t recall_passes(pdl_oracle_t *oracle, const pdl_case_t *c, pdl
     pdl_case_t     key = *c;
 
     key.sharding = PDL_SHARDING_NONE;
+    key.optimizer_tier = PDL_TIER_DEVICE;
     if (kept->profile != profile || kept->cut != stages->virtual_stages ||
         memcmp(&kept->key, &key, sizeof(key)) != 0) {
         kept->profile = NULL;
         memset(&kept->projection, 0, NUMBERS);
-        pdl_status_t status = project_passes(oracle, c, profile, stages, &kept->drain_s, &kept->projection);
+        pdl_status_t status = pdl__project_passes(oracle, c, profile, stages, &kept->drain_s, &kept->projection);
         if (status) return status;
         kept->key = key;
         kept->profile = profile;
@@ -329,6 +336,26 @@ static pdl_status_t recall_passes(pdl_oracle_t *oracle, const pdl_case_t *c, pdl
     out->finding_count = 0;
     *drain_s = kept->drain_s;
     return PDL_OK;
+}
+
+double pdl__input_seconds(const pdl_oracle_t *oracle, const pdl_case_t *c, double *staging_s)
+{
+    *staging_s = 0;
+    if (c->dataset == NULL || c->dataset->bytes_per_sample <= 0) return 0;
+    *staging_s = staging_seconds(oracle, c);
+    return fmax(reading_seconds(oracle, c), *staging_s);
+}
+
+/* Kernels are slower while a collective shares the device with them. */
+pdl__beside_t pdl__exchange_beside(const pdl_oracle_t *oracle, const pdl_stages_t *st,
+                                   const pdl__gradient_cost_t *e, double drain_s)
+{
+    double overlapped = fmax(0, e->total_s - e->exposed_s);
+
+    return (pdl__beside_t){
+        .exposed_s = exposed_seconds(st, e->exposed_s, drain_s),
+        .slowdown_s =
+            exposed_seconds(st, (oracle->p.overlap_slowdown - 1) * overlapped, drain_s - e->exposed_s)};
 }
 
 pdl_status_t pdl__project_case(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_profile_t *profile,
@@ -343,18 +370,13 @@ pdl_status_t pdl__project_case(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_pr
     if (!status) status = pdl__gradient_exchange(oracle, c, profile, st, &exchange);
     if (status) return status;
     project_update(oracle, c, profile, &st->sums[st->heaviest_stage], out);
+    pdl__beside_t beside = pdl__exchange_beside(oracle, st, &exchange, drain_s);
     out->gradient_total_s += exchange.total_s;
-    out->comm[PDL_COMM_GRADIENT] += exposed_seconds(st, exchange.exposed_s, drain_s);
+    out->comm[PDL_COMM_GRADIENT] += beside.exposed_s;
     out->contention = exchange.phi;
-    /* Kernels are slower while a collective shares the device with them. */
-    double hidden = fmax(0, exchange.total_s - exchange.exposed_s),
-           slowdown = exposed_seconds(st, (oracle->p.overlap_slowdown - 1) * hidden, drain_s - exchange.exposed_s);
-    out->backward_s += slowdown;
-    out->compute_s += slowdown;
-    if (c->dataset && c->dataset->bytes_per_sample > 0) {
-        out->staging_s = staging_seconds(oracle, c);
-        out->input_s = fmax(reading_seconds(oracle, c), out->staging_s);
-    }
+    out->backward_s += beside.slowdown_s;
+    out->compute_s += beside.slowdown_s;
+    out->input_s = pdl__input_seconds(oracle, c, &out->staging_s);
     out->flop = useful_flop(oracle, c);
     pdl__project_sums(oracle, c, exchange.kappa, out);
     return pdl__project_memory(oracle, c, profile, st, out);

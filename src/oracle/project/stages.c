@@ -302,7 +302,8 @@ static pdl_status_t complete(const pdl_profile_t *profile, pdl_stages_t *st)
     st->held = calloc(1, sizeof(*st->held));
     if (st->held) st->held->kinds = malloc(n * sizeof(*st->held->kinds));
     if (st->held) st->held->memory = malloc(n * sizeof(*st->held->memory));
-    if (st->seconds && st->cuts && st->tied && st->held && st->held->kinds && st->held->memory)
+    if (st->held) st->held->load = malloc(n * PDL__LOAD_SETS * sizeof(*st->held->load));
+    if (st->seconds && st->cuts && st->tied && st->held && st->held->kinds && st->held->memory && st->held->load)
         st->sums = malloc(n * sizeof(*st->sums));
     if (st->sums == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory for %lld stages", (long long)st->count);
     measure(profile, st);
@@ -330,6 +331,7 @@ void pdl__stages_destroy(pdl_stages_t *st)
     free(st->cuts);
     if (st->held) free(st->held->kinds);
     if (st->held) free(st->held->memory);
+    if (st->held) free(st->held->load);
     free(st->held);
     free(st->tied);
     free(st);

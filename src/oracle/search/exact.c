@@ -97,7 +97,7 @@ static pdl_status_t scout(team_t *team, pdl_oracle_t *oracle)
             if (pdl__exact_likely(&walk, i)) pdl__exact_glance(&walk, i);
         status = walk.status;
     }
-    if (walk.count == walk.top) team->model.threshold = walk.best[walk.top - 1].point.score;
+    if (walk.count == walk.top) team->model.threshold = walk.best[walk.top - 1].score;
     pdl__exact_end(&walk);
     return status;
 }

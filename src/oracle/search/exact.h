@@ -10,11 +10,15 @@
 #include "oracle/search/searcher.h"
 #include <paradl/oracle/exact.h>
 
-/* A mesh of a strategy with so many micro-batches; schedules, recomputation, sharding and orders are left open. */
+/* A mesh of a strategy with so many micro-batches, and the orders of its axes that leave the ranks of an inner group equally far
+   apart; schedules, recomputation, sharding and where state is are left open. */
 typedef struct pdl__node {
     pdl_config_t config;
     double       micro_batch; /* samples */
-    int64_t      leaves;      /* configurations */
+    int64_t      stride;      /* between ranks of an inner group */
+    pdl_order_t  order[2];
+    int          orders;
+    int64_t      leaves; /* configurations */
 } pdl__node_t;
 
 typedef struct pdl__chain {
@@ -26,19 +30,24 @@ typedef struct pdl__exact_list {
     int           count, capacity;
     pdl__chain_t *chain;
     int           chains;
-    int64_t       runs; /* virtual stages, at the most */
+    int64_t       virtual_stages; /* of all ranks together, at the most */
+    bool          attention;      /* which may be recomputed alone */
     int64_t       configurations;
 } pdl__exact_list_t;
 
-/* What is left open by a node, in the order in which it is tried. */
+/* What is left open by a node, in the order in which it is tried; orders come from the node. */
 typedef struct pdl__choices {
     pdl_recompute_t recompute[PDL_RECOMPUTE_COUNT];
-    int             recomputes, shardings, orders;
+    int             recomputes, shardings, tiers;
     int             plain;          /* schedules that are not interleaved */
     int             virtual_stages; /* interleaved with 2 to so many; below 2: not */
 } pdl__choices_t;
-/* `runs`: of the list. */
-pdl__choices_t pdl__choices_of(const pdl_oracle_t *oracle, int64_t runs, const pdl_config_t *config);
+pdl__choices_t pdl__choices_of(const pdl_oracle_t *oracle, const pdl__exact_list_t *list,
+                               const pdl_config_t *config);
+static inline int64_t pdl__schedules_of(const pdl__choices_t *choices)
+{
+    return choices->plain + (choices->virtual_stages > 1 ? choices->virtual_stages - 1 : 0);
+}
 
 pdl_status_t pdl__exact_list(const pdl_oracle_t *oracle, const pdl_request_t *request, pdl__exact_list_t *list);
 void         pdl__exact_list_free(pdl__exact_list_t *list);

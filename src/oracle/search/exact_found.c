@@ -21,8 +21,13 @@ void pdl__exact_end(pdl__exact_walk_t *walk)
 
 static bool before(const pdl__exact_entry_t *a, const pdl__exact_entry_t *b)
 {
-    if (a->point.score != b->point.score) return a->point.score < b->point.score;
+    if (a->score != b->score) return a->score < b->score;
     return a->node != b->node ? a->node < b->node : a->leaf < b->leaf;
+}
+
+bool pdl__exact_is_better(const pdl__exact_walk_t *walk, const pdl__exact_entry_t *found)
+{
+    return walk->count < walk->top || before(found, &walk->best[walk->top - 1]);
 }
 
 void pdl__exact_keep(pdl__exact_walk_t *walk, const pdl__exact_entry_t *found)
@@ -40,10 +45,8 @@ void pdl__exact_keep(pdl__exact_walk_t *walk, const pdl__exact_entry_t *found)
 /* At least as good in all; of equal ones the earlier. */
 static bool covers(const pdl__exact_entry_t *a, const pdl__exact_entry_t *b)
 {
-    const pdl_projection_t *x = &a->point.projection, *y = &b->point.projection;
-
-    if (x->total_s > y->total_s || x->memory_bytes > y->memory_bytes || x->energy_j > y->energy_j) return false;
-    if (x->total_s < y->total_s || x->memory_bytes < y->memory_bytes || x->energy_j < y->energy_j) return true;
+    if (a->total_s > b->total_s || a->memory_bytes > b->memory_bytes || a->energy_j > b->energy_j) return false;
+    if (a->total_s < b->total_s || a->memory_bytes < b->memory_bytes || a->energy_j < b->energy_j) return true;
     return a->node != b->node ? a->node < b->node : a->leaf < b->leaf;
 }
 
@@ -56,15 +59,21 @@ static void move_to_front(pdl__exact_walk_t *walk, int at)
     walk->front[0] = first;
 }
 
+bool pdl__exact_is_in_front(pdl__exact_walk_t *walk, const pdl__exact_entry_t *found)
+{
+    for (int i = 0; i < walk->front_count; i++)
+        if (covers(&walk->front[i], found)) {
+            if (i > 0) move_to_front(walk, i);
+            return false;
+        }
+    return true;
+}
+
 pdl_status_t pdl__exact_offer(pdl__exact_walk_t *walk, const pdl__exact_entry_t *found)
 {
     int left = 0;
 
-    for (int i = 0; i < walk->front_count; i++)
-        if (covers(&walk->front[i], found)) {
-            if (i > 0) move_to_front(walk, i);
-            return PDL_OK;
-        }
+    if (!pdl__exact_is_in_front(walk, found)) return PDL_OK;
     for (int i = 0; i < walk->front_count; i++)
         if (!covers(found, &walk->front[i])) walk->front[left++] = walk->front[i];
     walk->front_count = left;
@@ -83,25 +92,33 @@ static int by_time(const void *a, const void *b)
 {
     const pdl__exact_entry_t *x = a, *y = b;
 
-    if (x->point.projection.total_s != y->point.projection.total_s)
-        return x->point.projection.total_s < y->point.projection.total_s ? -1 : 1;
+    if (x->total_s != y->total_s) return x->total_s < y->total_s ? -1 : 1;
     return before(x, y) ? -1 : before(y, x);
 }
 
-static pdl_status_t copy(const pdl__exact_entry_t *found, int count, pdl_exact_point_t **points, int *copied)
+/* With all of its projection, of which the search has looked at a few numbers only. */
+static pdl_status_t complete(const pdl__exact_walk_t *walk, const pdl__exact_entry_t *found, int count,
+                             pdl_exact_point_t **points, int *completed)
 {
+    pdl_status_t status = PDL_OK;
+
     *points = calloc((size_t)count + 1, sizeof(**points));
     if (*points == NULL) return pdl__no_memory("for the answer of a search");
-    for (int i = 0; i < count; i++) (*points)[i] = found[i].point;
-    *copied = count;
-    return PDL_OK;
+    for (int i = 0; i < count && !status; i++) {
+        pdl_exact_point_t *point = &(*points)[i];
+        point->config = found[i].config;
+        point->score = found[i].score;
+        status = pdl_oracle_evaluate(walk->oracle, &point->config, walk->request->dataset, &point->projection);
+    }
+    *completed = count;
+    return status;
 }
 
 pdl_status_t pdl__exact_take(const pdl__exact_walk_t *walk, pdl_exact_t *exact)
 {
-    pdl_status_t status = copy(walk->best, walk->count, &exact->best, &exact->count);
+    pdl_status_t status = complete(walk, walk->best, walk->count, &exact->best, &exact->count);
 
     if (walk->front_count > 1) qsort(walk->front, (size_t)walk->front_count, sizeof(*walk->front), by_time);
-    if (!status) status = copy(walk->front, walk->front_count, &exact->front, &exact->front_count);
+    if (!status) status = complete(walk, walk->front, walk->front_count, &exact->front, &exact->front_count);
     return status;
 }

@@ -4,48 +4,42 @@
 #include "base/memory.h"
 #include "oracle/search/exact.h"
 #include <stdlib.h>
+#include <string.h>
 
 /* Virtual stages in all of a network without blocks of attention; others have at least a block each. */
-#define MOST_RUNS 128
+#define MOST_VIRTUAL_STAGES 128
 
-static int64_t most_runs(const pdl_model_t *model)
+static int64_t most_virtual_stages(const pdl_model_t *model, bool *attention)
 {
     int64_t layers = pdl_model_layer_count(model), blocks = 0;
 
     for (int i = 0; i < layers; i++) blocks += pdl_model_layer(model, i)->type == PDL_LAYER_ATTENTION;
-    if (blocks == 0) blocks = MOST_RUNS;
+    *attention = blocks > 0;
+    if (blocks == 0) blocks = MOST_VIRTUAL_STAGES;
     return blocks < layers - 1 ? blocks : layers - 1;
 }
 
-pdl__choices_t pdl__choices_of(const pdl_oracle_t *oracle, int64_t runs, const pdl_config_t *config)
+pdl__choices_t pdl__choices_of(const pdl_oracle_t *oracle, const pdl__exact_list_t *list,
+                               const pdl_config_t *config)
 {
-    pdl__choices_t choices = {.recompute = {PDL_RECOMPUTE_NONE}, .recomputes = 1, .shardings = 1, .orders = 1};
+    pdl__choices_t choices = {.recompute = {PDL_RECOMPUTE_NONE}, .recomputes = 1, .shardings = 1, .tiers = 1};
 
     choices.plain = config->pipeline > 1 && config->micro_batches > 1 ? 2 : 1;
     if (config->pipeline > 1 && config->micro_batches % config->pipeline == 0)
-        choices.virtual_stages = (int)(runs / config->pipeline);
-    if (config->pipeline > 1 && config->data > 1) choices.orders = 2;
+        choices.virtual_stages = (int)(list->virtual_stages / config->pipeline);
     if (config->run_mode == PDL_INFERENCE) return choices;
-    if (!oracle->p.fused_attention) choices.recompute[choices.recomputes++] = PDL_RECOMPUTE_SELECTIVE;
+    if (list->attention) choices.recompute[choices.recomputes++] = PDL_RECOMPUTE_SELECTIVE;
     choices.recompute[choices.recomputes++] = PDL_RECOMPUTE_FULL;
     if (config->data > 1) choices.shardings = PDL_SHARDING_COUNT;
+    /* The disk is not for plans of many devices. */
+    if (config->optimizer != PDL_OPTIMIZER_SGD && oracle->system->device.host_link.bytes_per_s[PDL_HOST_BOTH] > 0)
+        choices.tiers = PDL_TIER_HOST + 1;
     return choices;
 }
 
-static int64_t leaves_of(const pdl_oracle_t *oracle, int64_t runs, const pdl_config_t *config)
+static pdl_status_t add_node(const pdl_oracle_t *oracle, pdl__exact_list_t *list, const pdl__node_t *model)
 {
-    pdl__choices_t c = pdl__choices_of(oracle, runs, config);
-    int64_t        schedules = c.plain + (c.virtual_stages > 1 ? c.virtual_stages - 1 : 0);
-
-    return schedules * c.recomputes * c.shardings * c.orders;
-}
-
-static pdl_status_t add_node(const pdl_oracle_t *oracle, pdl__exact_list_t *list, const pdl_config_t *config,
-                             double micro_batch)
-{
-    pdl__node_t node = {.config = *config,
-                        .micro_batch = micro_batch,
-                        .leaves = leaves_of(oracle, list->runs, config)};
+    pdl__choices_t c = pdl__choices_of(oracle, list, &model->config);
 
     if (list->count == list->capacity) {
         int          capacity = 2 * list->capacity + 256;
@@ -54,23 +48,62 @@ static pdl_status_t add_node(const pdl_oracle_t *oracle, pdl__exact_list_t *list
         list->node = grown;
         list->capacity = capacity;
     }
-    list->node[list->count++] = node;
-    list->configurations += node.leaves;
+    pdl__node_t *node = &list->node[list->count++];
+    *node = *model;
+    node->leaves = pdl__schedules_of(&c) * c.recomputes * c.shardings * c.tiers * node->orders;
+    list->configurations += node->leaves;
     return PDL_OK;
 }
 
 /* Micro-batches of all sizes that divide the samples of a replica, or as many as were asked for. */
-static pdl_status_t add_mesh(const pdl_oracle_t *oracle, const pdl_request_t *r, pdl__exact_list_t *list,
-                             pdl_config_t config)
+static pdl_status_t add_micro_batches(const pdl_oracle_t *oracle, const pdl_request_t *r, pdl__exact_list_t *list,
+                                      pdl__node_t node)
 {
-    int64_t      samples = (r->batch + config.data - 1) / config.data;
+    int64_t      samples = (r->batch + node.config.data - 1) / node.config.data;
     pdl_status_t status = PDL_OK;
 
     for (int64_t m = 1; m <= samples && !status; m++) {
         if (r->micro_batches > 0 ? m != r->micro_batches : samples % m != 0) continue;
-        config.micro_batches = m;
-        status = add_node(oracle, list, &config, (double)((samples + m - 1) / m));
+        node.config.micro_batches = m;
+        node.micro_batch = (double)((samples + m - 1) / m);
+        status = add_node(oracle, list, &node);
     }
+    return status;
+}
+
+/* How far apart neighbours of each axis are; of an axis of one rank it does not matter. */
+static void strides_of(const pdl_oracle_t *oracle, const pdl_config_t *config, int64_t stride[3])
+{
+    pdl_case_t c;
+
+    pdl__case_of_config(oracle, config, NULL, &c);
+    stride[0] = c.inner > 1 ? c.inner_stride : 1;
+    stride[1] = c.data > 1 ? c.data_stride : 1;
+    stride[2] = c.pipeline > 1 ? c.pipeline_stride : 1;
+}
+
+/* The orders of axes of a mesh that differ, those with the same distances inside layers together. */
+static pdl_status_t add_mesh(const pdl_oracle_t *oracle, const pdl_request_t *r, pdl__exact_list_t *list,
+                             pdl_config_t config)
+{
+    pdl__node_t  node[PDL_ORDER_COUNT];
+    int64_t      seen[PDL_ORDER_COUNT][3];
+    int          nodes = 0;
+    pdl_status_t status = PDL_OK;
+
+    for (int o = 0; o < PDL_ORDER_COUNT; o++) {
+        bool new = true;
+        int  n = 0;
+
+        config.order = (pdl_order_t)o;
+        strides_of(oracle, &config, seen[o]);
+        for (int k = 0; k < o; k++) new = new && memcmp(seen[k], seen[o], sizeof(seen[o])) != 0;
+        if (!new) continue;
+        while (n < nodes && node[n].stride != seen[o][0]) n++;
+        if (n == nodes) node[nodes++] = (pdl__node_t){.config = config, .stride = seen[o][0]};
+        node[n].order[node[n].orders++] = config.order;
+    }
+    for (int n = 0; n < nodes && !status; n++) status = add_micro_batches(oracle, r, list, node[n]);
     return status;
 }
 
@@ -99,7 +132,7 @@ static pdl_status_t add_strategy(const pdl_oracle_t *oracle, const pdl_request_t
     return status;
 }
 
-/* Whether layers of two nodes cost the same but for the size of a micro-batch. */
+/* Whether layers of two nodes cost the same but for the size of a micro-batch and the distance of ranks. */
 static int by_layers(const pdl__node_t *a, const pdl__node_t *b)
 {
     int     x = pdl_strategy_place(a->config.strategy->family), y = pdl_strategy_place(b->config.strategy->family);
@@ -117,6 +150,7 @@ static int by_group(const void *a, const void *b)
 
     if (order != 0) return order;
     if (x->micro_batch != y->micro_batch) return x->micro_batch > y->micro_batch ? -1 : 1;
+    if (x->stride != y->stride) return x->stride < y->stride ? -1 : 1;
     if (x->config.strategy != y->config.strategy)
         return pdl_strategy_place(x->config.strategy) - pdl_strategy_place(y->config.strategy);
     if (x->config.pipeline != y->config.pipeline) return x->config.pipeline < y->config.pipeline ? -1 : 1;
@@ -142,7 +176,8 @@ pdl_status_t pdl__exact_list(const pdl_oracle_t *oracle, const pdl_request_t *re
     const pdl_strategy_t *strategy;
     pdl_status_t          status = PDL_OK;
 
-    *list = (pdl__exact_list_t){.runs = most_runs(oracle->model)};
+    *list = (pdl__exact_list_t){.count = 0};
+    list->virtual_stages = most_virtual_stages(oracle->model, &list->attention);
     for (int i = 0; (strategy = pdl_strategy_at(i)) != NULL && !status; i++) {
         bool wanted = request->strategy == NULL || request->strategy == strategy;
         if (!wanted || strategy->per_layer || (request->pe == 1) != (strategy->axes == 0)) continue;

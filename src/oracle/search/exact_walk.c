@@ -1,26 +1,15 @@
 /*
  * Nodes of an exact search: bounds first, then what is left is evaluated. Every bound is below what the closed form gives.
  */
-#include "oracle/search/exact_walk.h"
+#include "oracle/search/exact_leaf.h"
 #include <math.h>
 #include <string.h>
 
 /* Sums that are taken in another order differ in their last digits. */
 #define ROUNDING (1 - 1e-9)
 
-/* A node that is looked at. */
-typedef struct visit {
-    pdl__exact_walk_t *walk;
-    int                node;
-    pdl__choices_t     choices;
-    pdl_config_t       config;
-    pdl_case_t         c;
-    pdl_profile_t     *profile;
-    int64_t            leaf;
-} visit_t;
-
 /* The score of so many seconds, where these decide. */
-static double score_of(const visit_t *v, double seconds, const pdl_projection_t *p)
+static double score_of(const pdl__visit_t *v, double seconds, const pdl__leaf_t *leaf)
 {
     const pdl_request_t *r = v->walk->request;
     double               batch = (double)v->config.batch, pe = (double)r->pe;
@@ -28,9 +17,9 @@ static double score_of(const visit_t *v, double seconds, const pdl_projection_t 
     double               time = seconds / batch * (epochs ? (double)r->dataset->samples : 1);
 
     switch (r->goal) {
-    case PDL_GOAL_MEMORY: return p != NULL ? p->memory_bytes : 0;
+    case PDL_GOAL_MEMORY: return leaf != NULL ? leaf->memory_bytes : 0;
     case PDL_GOAL_COST: return epochs ? pe * ceil(time / 60) : pe * time;
-    case PDL_GOAL_ENERGY: return p != NULL ? p->energy_j / batch : 0;
+    case PDL_GOAL_ENERGY: return leaf != NULL ? leaf->energy_j / batch : 0;
     default: return time;
     }
 }
@@ -40,28 +29,33 @@ static double threshold_of(const pdl__exact_walk_t *walk)
 {
     bool full = walk->count == walk->top;
 
-    return full && walk->best[walk->top - 1].point.score < walk->threshold ? walk->best[walk->top - 1].point.score
-                                                                           : walk->threshold;
+    return full && walk->best[walk->top - 1].score < walk->threshold ? walk->best[walk->top - 1].score
+                                                                     : walk->threshold;
 }
 
-static bool beyond(const visit_t *v, double seconds)
+static bool beyond(const pdl__visit_t *v, double seconds)
 {
     return !v->walk->exhaustive && score_of(v, seconds * ROUNDING, NULL) > threshold_of(v->walk);
 }
 
+static const pdl_sums_t *all_layers(const pdl__visit_t *v)
+{
+    return &v->profile->prefix[v->profile->partition->layer_count];
+}
+
 /* Of one micro-batch through all layers. */
-static double run_seconds(const visit_t *v)
+static double pass_seconds(const pdl__visit_t *v)
 {
     const pdl_sums_t nothing = {.forward = 0};
 
-    return pdl__run_seconds(&v->c, &nothing, &v->profile->prefix[v->profile->partition->layer_count]);
+    return pdl__run_seconds(&v->c, &nothing, all_layers(v));
 }
 
 /* No stage has less than its share of the weights, and the heaviest exchanges them within the step; known where all of them are
    exchanged over the data axis alone. */
-static double exchange_seconds(const visit_t *v)
+static double exchange_seconds(const pdl__visit_t *v)
 {
-    const pdl_sums_t    *all = &v->profile->prefix[v->profile->partition->layer_count];
+    const pdl_sums_t    *all = all_layers(v);
     double               stages = (double)v->c.pipeline;
     pdl_sums_t           share = {.data_weights = all->data_weights / stages};
     pdl__gradient_cost_t exchange;
@@ -73,34 +67,50 @@ static double exchange_seconds(const visit_t *v)
     return exchange.total_s;
 }
 
-static bool states_fit(const visit_t *v)
+static bool states_fit(const pdl__visit_t *v)
 {
-    const pdl_sums_t *all = &v->profile->prefix[v->profile->partition->layer_count];
-    double            bytes = pdl__least_state_bytes(&v->c) * all->weights / (double)v->c.pipeline;
+    double bytes = pdl__least_state_bytes(&v->c) * all_layers(v)->weights / (double)v->c.pipeline;
 
     return bytes * ROUNDING <= pdl__memory_room(v->walk->oracle, v->c.pipeline);
 }
 
-static void remove_by(visit_t *v, pdl_exact_bound_t bound, int64_t leaves)
+static void remove_by(pdl__visit_t *v, pdl_exact_bound_t bound, int64_t leaves)
 {
     v->walk->removed[bound] += leaves;
     v->leaf += leaves;
 }
 
-static void note(visit_t *v, const pdl_projection_t *projection)
+/* What is left open by a node, as the latest leaf has it. */
+static pdl_config_t config_of(const pdl__visit_t *v)
+{
+    pdl_config_t config = v->config;
+
+    config.order = v->node->order[v->order];
+    config.schedule = v->c.schedule;
+    config.virtual_stages = v->c.virtual_stages;
+    config.recompute = v->c.recompute;
+    config.sharding = v->c.sharding;
+    config.optimizer_tier = v->c.optimizer_tier;
+    return config;
+}
+
+static void note(pdl__visit_t *v, const pdl__leaf_t *leaf)
 {
     pdl__exact_walk_t *walk = v->walk;
-    pdl__exact_entry_t found = {.node = v->node, .leaf = v->leaf};
-    double             score = score_of(v, projection->total_s, projection);
+    pdl__exact_entry_t found;
 
-    if (!projection->fits) {
-        walk->too_large++;
-        return;
-    }
-    if (!walk->exhaustive && score > threshold_of(walk)) return;
-    found.point = (pdl_exact_point_t){.config = v->config, .projection = *projection, .score = score};
-    pdl__exact_keep(walk, &found);
-    if (walk->exhaustive) walk->status = pdl__exact_offer(walk, &found);
+    found.score = score_of(v, leaf->total_s, leaf);
+    found.total_s = leaf->total_s;
+    found.memory_bytes = leaf->memory_bytes;
+    found.energy_j = leaf->energy_j;
+    found.node = (int)(v->node - walk->list->node);
+    found.leaf = v->leaf;
+    if (!walk->exhaustive && found.score > threshold_of(walk)) return;
+    bool better = pdl__exact_is_better(walk, &found);
+    bool front = walk->exhaustive && pdl__exact_is_in_front(walk, &found);
+    if (better || front) found.config = config_of(v);
+    if (better) pdl__exact_keep(walk, &found);
+    if (front) walk->status = pdl__exact_offer(walk, &found);
 }
 
 static bool is_refusal(pdl_status_t status)
@@ -109,78 +119,81 @@ static bool is_refusal(pdl_status_t status)
 }
 
 /* Whether a bound would have been wrong about it. */
-static bool breaks_bounds(visit_t *v, const pdl_projection_t *projection)
+static bool breaks_bounds(const pdl__visit_t *v, const pdl__leaf_t *leaf)
 {
-    double       passes = run_seconds(v) * (double)v->c.micro_batches / (double)v->c.pipeline, bubble = 0;
-    pdl_config_t config = v->config;
+    double passes = pass_seconds(v) * (double)v->c.micro_batches / (double)v->c.pipeline;
 
-    config.order = PDL_ORDER_PIPELINE_DATA_INNER;
-    config.sharding = PDL_SHARDING_NONE;
-    if (v->c.pipeline > 1 && pdl__replay_bound(v->walk->oracle, &config, &bubble)) bubble = 0;
-    return fmax(fmax(passes, bubble), exchange_seconds(v)) * ROUNDING > projection->total_s ||
-           (projection->fits && !states_fit(v));
+    return fmax(fmax(passes, pdl__visit_bubble(v)), exchange_seconds(v)) * ROUNDING > leaf->total_s ||
+           (leaf->fits && !states_fit(v));
 }
 
-static void evaluate(visit_t *v)
+static void evaluate(pdl__visit_t *v)
 {
-    pdl__pipeline_cut_t cut;
-    pdl_projection_t    projection;
-    pdl_status_t        status = pdl__case_stages(&v->c, v->profile, NULL, &cut);
+    pdl__exact_walk_t *walk = v->walk;
+    pdl__leaf_t        leaf;
+    pdl_status_t       status = pdl__visit_leaf(v, &leaf);
 
-    if (!status) status = pdl__project_case(v->walk->oracle, &v->c, v->profile, &cut, &projection);
-    v->walk->evaluated++;
-    if (!status && v->walk->checks) v->walk->broken += breaks_bounds(v, &projection);
-    if (!status)
-        note(v, &projection);
-    else if (is_refusal(status))
-        v->walk->impossible++;
+    walk->evaluated++;
+    if (!status && walk->checks) walk->broken += breaks_bounds(v, &leaf);
+    if (is_refusal(status))
+        walk->impossible++;
+    else if (status)
+        walk->status = status;
+    else if (!leaf.fits)
+        walk->too_large++;
     else
-        v->walk->status = status;
+        note(v, &leaf);
     v->leaf++;
 }
 
-/* One recomputation and schedule: what is left are orders and shardings. */
-static void visit_schedule(visit_t *v, pdl_pipeline_schedule_t schedule, int virtual_stages)
+/* One recomputation and schedule: what is left are orders, shardings and where state is. */
+static void visit_schedule(pdl__visit_t *v, pdl_pipeline_schedule_t schedule, int virtual_stages)
 {
-    pdl__exact_walk_t *walk = v->walk;
-    double             seconds = 0;
+    pdl__exact_walk_t    *walk = v->walk;
+    const pdl__choices_t *choices = &v->choices;
+    pdl_status_t          status = pdl__visit_schedule(v, schedule, virtual_stages);
+    int64_t               leaves = (int64_t)v->node->orders * choices->shardings * choices->tiers;
 
-    v->config.schedule = schedule;
-    v->config.virtual_stages = virtual_stages;
-    v->config.order = PDL_ORDER_PIPELINE_DATA_INNER;
-    v->config.sharding = PDL_SHARDING_NONE;
-    if (!walk->exhaustive && v->config.pipeline > 1 && !pdl__replay_bound(walk->oracle, &v->config, &seconds) &&
-        beyond(v, seconds)) {
-        remove_by(v, PDL_BOUND_BUBBLE, v->choices.orders * v->choices.shardings);
+    if (status) {
+        walk->status = is_refusal(status) ? PDL_OK : status;
+        walk->evaluated += leaves;
+        walk->impossible += leaves;
+        v->leaf += leaves;
         return;
     }
-    for (int order = 0; order < v->choices.orders; order++)
-        for (int sharding = 0; sharding < v->choices.shardings && !walk->status; sharding++) {
-            v->config.order = (pdl_order_t)order;
-            v->config.sharding = (pdl_sharding_t)sharding;
-            pdl__case_of_config(walk->oracle, &v->config, walk->request->dataset, &v->c);
-            if (!walk->exhaustive && !states_fit(v))
-                remove_by(v, PDL_BOUND_MEMORY, 1);
-            else if (!walk->exhaustive && beyond(v, exchange_seconds(v)))
-                remove_by(v, PDL_BOUND_COMMUNICATION, 1);
-            else
-                evaluate(v);
+    if (v->config.pipeline > 1 && !walk->exhaustive && beyond(v, pdl__visit_bubble(v))) {
+        remove_by(v, PDL_BOUND_BUBBLE, leaves);
+        return;
+    }
+    for (int order = 0; order < v->node->orders && !walk->status; order++) {
+        pdl__visit_order(v, order);
+        for (int sharding = 0; sharding < choices->shardings; sharding++) {
+            v->c.sharding = (pdl_sharding_t)sharding;
+            v->c.optimizer_tier = (pdl_tier_t)(choices->tiers - 1);
+            if (!walk->exhaustive && beyond(v, exchange_seconds(v))) {
+                remove_by(v, PDL_BOUND_COMMUNICATION, choices->tiers);
+                continue;
+            }
+            for (int tier = 0; tier < choices->tiers && !walk->status; tier++) {
+                v->c.optimizer_tier = (pdl_tier_t)tier;
+                if (!walk->exhaustive && !states_fit(v))
+                    remove_by(v, PDL_BOUND_MEMORY, 1);
+                else
+                    evaluate(v);
+            }
         }
+    }
 }
 
-static int64_t schedules_of(const pdl__choices_t *choices)
-{
-    return choices->plain + (choices->virtual_stages > 1 ? choices->virtual_stages - 1 : 0);
-}
-
-static void visit_recompute(visit_t *v, pdl_recompute_t recompute)
+static void visit_recompute(pdl__visit_t *v, pdl_recompute_t recompute)
 {
     static const pdl_pipeline_schedule_t plain[] = {PDL_SCHEDULE_1F1B, PDL_SCHEDULE_GPIPE};
     const pdl__choices_t                *choices = &v->choices;
 
-    v->config.recompute = v->c.recompute = recompute;
-    if (beyond(v, run_seconds(v) * (double)v->config.micro_batches / (double)v->config.pipeline)) {
-        remove_by(v, PDL_BOUND_COMPUTE, schedules_of(choices) * choices->orders * choices->shardings);
+    pdl__visit_recompute(v, recompute);
+    if (beyond(v, pass_seconds(v) * (double)v->config.micro_batches / (double)v->config.pipeline)) {
+        remove_by(v, PDL_BOUND_COMPUTE,
+                  pdl__schedules_of(choices) * v->node->orders * choices->shardings * choices->tiers);
         return;
     }
     for (int i = 0; i < choices->plain && !v->walk->status; i++) visit_schedule(v, plain[i], 1);
@@ -189,46 +202,65 @@ static void visit_recompute(visit_t *v, pdl_recompute_t recompute)
 }
 
 /* The node with its costs; false: it is not possible, or there was an error. */
-static bool prepare(visit_t *v)
+static bool prepare(pdl__visit_t *v)
 {
     pdl__exact_walk_t *walk = v->walk;
+    pdl_status_t       status = pdl__visit_begin(v);
 
-    v->config = walk->list->node[v->node].config;
-    v->choices = pdl__choices_of(walk->oracle, walk->list->runs, &v->config);
-    pdl__case_of_config(walk->oracle, &v->config, walk->request->dataset, &v->c);
-    pdl_status_t status = pdl__check_config(walk->oracle, &v->config, &v->c);
-    if (!status) status = pdl__config_profile(walk->oracle, &v->config, &v->c, &v->profile);
     if (!status) return true;
     if (is_refusal(status)) {
-        walk->evaluated += walk->list->node[v->node].leaves;
-        walk->impossible += walk->list->node[v->node].leaves;
+        walk->evaluated += v->node->leaves;
+        walk->impossible += v->node->leaves;
     } else {
         walk->status = status;
     }
     return false;
 }
 
-/* Where smaller micro-batches take no less time for a sample, what a larger one takes bounds them, before their costs are known. */
-static bool too_slow_in_parts(const visit_t *v, const pdl__node_t *node)
+static pdl__exact_rate_t *find_rate(pdl__exact_walk_t *walk, int64_t stride)
 {
-    double samples = (double)node->config.micro_batches * node->micro_batch / (double)node->config.pipeline;
+    int i = 0;
 
-    return v->walk->rate_s > 0 && beyond(v, v->walk->rate_s * samples);
+    while (i < walk->rates && walk->rate[i].stride != stride) i++;
+    if (i == PDL__MOST_RATES) return NULL;
+    if (i == walk->rates) walk->rate[walk->rates++] = (pdl__exact_rate_t){.stride = stride};
+    return &walk->rate[i];
+}
+
+/* Where smaller micro-batches take no less time for a sample, what a larger one takes bounds them, before their costs are known:
+   with exchanges inside layers between ranks that are as far apart, and computation alone however far they are. */
+static bool too_slow_in_parts(pdl__visit_t *v)
+{
+    const pdl__node_t       *n = v->node;
+    const pdl__exact_rate_t *rate = find_rate(v->walk, n->stride);
+    double samples = (double)n->config.micro_batches * n->micro_batch / (double)n->config.pipeline;
+    double sample_s = fmax(v->walk->compute_s, rate != NULL ? rate->sample_s : 0);
+
+    return sample_s > 0 && beyond(v, sample_s * samples);
+}
+
+static void remember_rate(pdl__visit_t *v)
+{
+    pdl__exact_rate_t *rate = find_rate(v->walk, v->node->stride);
+    const pdl_sums_t  *all = all_layers(v);
+    double             compute_s = all->forward;
+
+    if (!pdl__parts_take_longer(v->walk->oracle, v->config.precision)) return;
+    if (v->c.run_mode == PDL_TRAINING) compute_s += all->backward;
+    v->walk->compute_s = fmax(v->walk->compute_s, compute_s / v->c.micro_batch);
+    if (rate != NULL) rate->sample_s = fmax(rate->sample_s, pass_seconds(v) / v->c.micro_batch);
 }
 
 void pdl__exact_visit(pdl__exact_walk_t *walk, int node)
 {
-    visit_t v = {.walk = walk, .node = node, .config = walk->list->node[node].config};
+    pdl__visit_t v = {.walk = walk, .node = &walk->list->node[node], .config = walk->list->node[node].config};
 
-    if (too_slow_in_parts(&v, &walk->list->node[node])) {
-        remove_by(&v, PDL_BOUND_COMPUTE, walk->list->node[node].leaves);
+    if (too_slow_in_parts(&v)) {
+        remove_by(&v, PDL_BOUND_COMPUTE, v.node->leaves);
         return;
     }
     if (!prepare(&v)) return;
-    if (pdl__parts_take_longer(walk->oracle, v.config.precision)) {
-        double rate = run_seconds(&v) / v.c.micro_batch;
-        walk->rate_s = rate > walk->rate_s ? rate : walk->rate_s;
-    }
+    remember_rate(&v);
     for (int r = 0; r < v.choices.recomputes && !walk->status; r++) visit_recompute(&v, v.choices.recompute[r]);
 }
 
@@ -237,18 +269,19 @@ bool pdl__exact_likely(const pdl__exact_walk_t *walk, int node)
     const pdl__node_t *n = &walk->list->node[node];
     int64_t            inner = n->config.spatial * n->config.tensor;
 
-    return n->micro_batch <= 2 && inner <= pdl_system_group_size(walk->oracle->system, 0);
+    return n->micro_batch <= 2 && n->stride == 1 && inner <= pdl_system_group_size(walk->oracle->system, 0);
 }
 
 void pdl__exact_glance(pdl__exact_walk_t *walk, int node)
 {
-    visit_t v = {.walk = walk, .node = node};
+    pdl__visit_t v = {.walk = walk, .node = &walk->list->node[node], .config = walk->list->node[node].config};
 
     if (!prepare(&v)) return;
-    v.config.sharding = v.choices.shardings > 1 ? PDL_SHARDING_ZERO1 : PDL_SHARDING_NONE;
     for (int r = 0; r < v.choices.recomputes; r++) {
-        v.config.recompute = v.choices.recompute[r];
-        pdl__case_of_config(walk->oracle, &v.config, walk->request->dataset, &v.c);
+        pdl__visit_recompute(&v, v.choices.recompute[r]);
+        if (pdl__visit_schedule(&v, PDL_SCHEDULE_1F1B, 1)) continue;
+        pdl__visit_order(&v, 0);
+        v.c.sharding = v.choices.shardings > 1 ? PDL_SHARDING_ZERO1 : PDL_SHARDING_NONE;
         evaluate(&v);
     }
 }

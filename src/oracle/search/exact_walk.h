@@ -6,12 +6,20 @@
 
 #include "oracle/search/exact.h"
 
-/* A configuration and its place in the order of enumeration, by which ties are broken. */
+/* A configuration, what is compared of it, and its place in the order of enumeration, by which ties are broken. */
 typedef struct pdl__exact_entry {
-    pdl_exact_point_t point;
-    int               node;
-    int64_t           leaf;
+    double       score, total_s, memory_bytes, energy_j;
+    int          node;
+    int64_t      leaf;
+    pdl_config_t config; /* of one that is kept */
 } pdl__exact_entry_t;
+
+/* Nodes with ranks so far apart: the least seconds of a sample in smaller micro-batches of the chain. */
+typedef struct pdl__exact_rate {
+    int64_t stride;
+    double  sample_s;
+} pdl__exact_rate_t;
+#define PDL__MOST_RATES 32
 
 typedef struct pdl__exact_walk {
     pdl_oracle_t            *oracle;
@@ -25,7 +33,9 @@ typedef struct pdl__exact_walk {
     pdl__exact_entry_t      *front; /* exhaustive: nothing found is better in all */
     int                      front_count, front_capacity;
     int64_t                  evaluated, too_large, impossible, broken, removed[PDL_BOUND_COUNT];
-    double                   rate_s; /* the least seconds of a sample in smaller micro-batches of the chain */
+    double                   compute_s; /* the least seconds of computation of a sample in smaller micro-batches */
+    pdl__exact_rate_t        rate[PDL__MOST_RATES];
+    int                      rates;
     pdl_status_t             status;
     char                     message[256];
 } pdl__exact_walk_t;
@@ -38,9 +48,10 @@ void pdl__exact_visit(pdl__exact_walk_t *walk, int node);
 bool pdl__exact_likely(const pdl__exact_walk_t *walk, int node);
 void pdl__exact_glance(pdl__exact_walk_t *walk, int node);
 
-/* Among the best, if it is one of them. */
-void pdl__exact_keep(pdl__exact_walk_t *walk, const pdl__exact_entry_t *found);
-/* On the front, unless another is better in all. */
+/* Whether it is one of the best, or on the front; and that it is now. */
+bool         pdl__exact_is_better(const pdl__exact_walk_t *walk, const pdl__exact_entry_t *found);
+bool         pdl__exact_is_in_front(pdl__exact_walk_t *walk, const pdl__exact_entry_t *found);
+void         pdl__exact_keep(pdl__exact_walk_t *walk, const pdl__exact_entry_t *found);
 pdl_status_t pdl__exact_offer(pdl__exact_walk_t *walk, const pdl__exact_entry_t *found);
 /* What was found becomes the answer. */
 pdl_status_t pdl__exact_take(const pdl__exact_walk_t *walk, pdl_exact_t *exact);

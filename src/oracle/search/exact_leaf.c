@@ -1,0 +1,151 @@
+/*
+ * What configurations of a node share is computed once: costs of layers and stages for all of them, the exchange of gradients for
+ * all schedules that have as many virtual stages or more than one, passes for all shardings, memory for all orders.
+ */
+#include "oracle/search/exact_leaf.h"
+#include "oracle/project/pipeline_time.h"
+#include <stddef.h>
+#include <string.h>
+
+/* Nothing that the choice decides is known any more. */
+static void forget_exchange(pdl__visit_t *v)
+{
+    for (int o = 0; o < 2; o++)
+        for (int i = 0; i < 2; i++)
+            for (int s = 0; s < PDL_SHARDING_COUNT; s++) v->exchange[o][i][s].known = false;
+}
+
+static void forget(double table[PDL_SHARDING_COUNT][PDL__TIERS])
+{
+    for (int s = 0; s < PDL_SHARDING_COUNT; s++)
+        for (int t = 0; t < PDL__TIERS; t++) table[s][t] = -1;
+}
+
+pdl_status_t pdl__visit_begin(pdl__visit_t *v)
+{
+    pdl_oracle_t        *oracle = v->walk->oracle;
+    const pdl_dataset_t *dataset = v->walk->request->dataset;
+    double               staging_s;
+    pdl_status_t         status;
+
+    v->choices = pdl__choices_of(oracle, v->walk->list, &v->config);
+    for (int o = 0; o < v->node->orders; o++) {
+        v->config.order = v->node->order[o];
+        pdl__case_of_config(oracle, &v->config, dataset, &v->in_order[o]);
+    }
+    v->config.order = v->node->order[0];
+    v->c = v->in_order[0];
+    status = pdl__check_config(oracle, &v->config, &v->c);
+    if (!status) status = pdl__config_profile(oracle, &v->config, &v->c, &v->profile);
+    if (!status) status = pdl__case_stages(&v->c, v->profile, NULL, &v->cut);
+    if (status) return status;
+    v->input_s = pdl__input_seconds(oracle, &v->c, &staging_s);
+    forget(v->update_s);
+    return PDL_OK;
+}
+
+void pdl__visit_recompute(pdl__visit_t *v, pdl_recompute_t recompute)
+{
+    for (int o = 0; o < v->node->orders; o++) v->in_order[o].recompute = recompute;
+    v->c.recompute = recompute;
+    forget_exchange(v);
+}
+
+pdl_status_t pdl__visit_schedule(pdl__visit_t *v, pdl_pipeline_schedule_t schedule, int virtual_stages)
+{
+    for (int o = 0; o < v->node->orders; o++) {
+        v->in_order[o].schedule = schedule;
+        v->in_order[o].virtual_stages = virtual_stages;
+        v->passes[o].known = false;
+    }
+    pdl__visit_order(v, 0);
+    forget(v->memory_bytes);
+    return pdl__case_stages(&v->c, v->profile, NULL, &v->cut);
+}
+
+void pdl__visit_order(pdl__visit_t *v, int order)
+{
+    v->order = order;
+    v->c = v->in_order[order];
+}
+
+double pdl__visit_bubble(const pdl__visit_t *v)
+{
+    pdl__runs_t runs = {.c = &v->c, .profile = v->profile, .cut = v->cut.virtual_stages};
+    double      seconds;
+
+    if (v->c.pipeline == 1 || pdl__pipeline_seconds(&runs, &seconds, NULL)) return 0;
+    return seconds;
+}
+
+static const pdl__leaf_passes_t *passes_of(pdl__visit_t *v)
+{
+    pdl__leaf_passes_t *passes = &v->passes[v->order];
+    pdl_projection_t    p;
+
+    if (passes->known) return passes;
+    memset(&p, 0, offsetof(pdl_projection_t, findings));
+    passes->status =
+        pdl__project_passes(v->walk->oracle, &v->c, v->profile, &v->cut, &passes->drain_s, &p);
+    passes->parts = (pdl__parts_t){.compute_s = p.compute_s, .bubble_s = p.bubble_s, .input_s = v->input_s};
+    memcpy(passes->parts.comm, p.comm, sizeof(p.comm));
+    passes->known = true;
+    return passes;
+}
+
+static const pdl__leaf_exchange_t *exchange_of(pdl__visit_t *v)
+{
+    pdl__leaf_exchange_t *e = &v->exchange[v->order][v->c.virtual_stages > 1][v->c.sharding];
+
+    if (e->known) return e;
+    e->status = pdl__gradient_exchange(v->walk->oracle, &v->c, v->profile, v->cut.ranks, &e->cost);
+    e->known = true;
+    return e;
+}
+
+static double update_of(pdl__visit_t *v)
+{
+    double             *seconds = &v->update_s[v->c.sharding][v->c.optimizer_tier];
+    const pdl_stages_t *st = v->cut.ranks;
+
+    if (*seconds < 0)
+        *seconds = v->c.run_mode == PDL_INFERENCE ? 0
+                                                  : pdl__stage_update_seconds(v->walk->oracle, &v->c, v->profile,
+                                                                              &st->sums[st->heaviest_stage]);
+    return *seconds;
+}
+
+static pdl_status_t memory_of(pdl__visit_t *v, double *bytes)
+{
+    double          *known = &v->memory_bytes[v->c.sharding][v->c.optimizer_tier];
+    pdl_projection_t p;
+    pdl_status_t     status = PDL_OK;
+
+    if (*known < 0) {
+        status = pdl__project_memory(v->walk->oracle, &v->c, v->profile, v->cut.ranks, &p);
+        *known = p.memory_bytes;
+    }
+    *bytes = *known;
+    return status;
+}
+
+pdl_status_t pdl__visit_leaf(pdl__visit_t *v, pdl__leaf_t *leaf)
+{
+    const pdl_oracle_t         *oracle = v->walk->oracle;
+    const pdl__leaf_passes_t   *passes = passes_of(v);
+    const pdl__leaf_exchange_t *exchange = exchange_of(v);
+
+    if (passes->status) return passes->status;
+    if (exchange->status) return exchange->status;
+    pdl_status_t  status = memory_of(v, &leaf->memory_bytes);
+    pdl__beside_t beside = pdl__exchange_beside(oracle, v->cut.ranks, &exchange->cost, passes->drain_s);
+    pdl__parts_t  parts = passes->parts;
+    parts.compute_s += update_of(v);
+    parts.compute_s += beside.slowdown_s;
+    parts.comm[PDL_COMM_GRADIENT] += beside.exposed_s;
+    pdl__sum_t sum = pdl__add_up(oracle, &v->c, &parts);
+    leaf->total_s = sum.total_s;
+    leaf->energy_j = sum.energy_j;
+    leaf->fits = leaf->memory_bytes <= pdl__memory_room(oracle, v->c.pipeline);
+    return status;
+}

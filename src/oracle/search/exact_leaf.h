@@ -1,0 +1,60 @@
+/*
+ * The closed form of configurations that differ in little: what does not depend on a choice is found once for all of its values.
+ */
+#ifndef PDL_ORACLE_EXACT_LEAF_H
+#define PDL_ORACLE_EXACT_LEAF_H
+
+#include "oracle/search/exact_walk.h"
+
+/* What is compared of a configuration, as pdl_oracle_evaluate() has it. */
+typedef struct pdl__leaf {
+    double total_s, memory_bytes, energy_j;
+    bool   fits;
+} pdl__leaf_t;
+
+enum { PDL__TIERS = PDL_TIER_HOST + 1 };
+
+/* Passes of a schedule with the axes in one order. */
+typedef struct pdl__leaf_passes {
+    bool         known;
+    pdl_status_t status;
+    pdl__parts_t parts;
+    double       drain_s;
+} pdl__leaf_passes_t;
+
+typedef struct pdl__leaf_exchange {
+    bool                 known;
+    pdl_status_t         status;
+    pdl__gradient_cost_t cost;
+} pdl__leaf_exchange_t;
+
+/* A node that is looked at: the choices made so far are in the case. */
+typedef struct pdl__visit {
+    pdl__exact_walk_t   *walk;
+    const pdl__node_t   *node;
+    pdl__choices_t       choices;
+    pdl_config_t         config;
+    pdl_case_t           c, in_order[2];
+    int                  order; /* of those of the node */
+    pdl_profile_t       *profile;
+    pdl__pipeline_cut_t  cut;
+    double               input_s;
+    pdl__leaf_passes_t   passes[2];
+    pdl__leaf_exchange_t exchange[2][2][PDL_SHARDING_COUNT]; /* by order, whether stages are interleaved, sharding */
+    double               update_s[PDL_SHARDING_COUNT][PDL__TIERS]; /* negative: not known */
+    double               memory_bytes[PDL_SHARDING_COUNT][PDL__TIERS];
+    int64_t              leaf;
+} pdl__visit_t;
+
+/* Costs of layers and stages of the node; then its choices, from those on which most depends to those on which least does. */
+pdl_status_t pdl__visit_begin(pdl__visit_t *v);
+void         pdl__visit_recompute(pdl__visit_t *v, pdl_recompute_t recompute);
+pdl_status_t pdl__visit_schedule(pdl__visit_t *v, pdl_pipeline_schedule_t schedule, int virtual_stages);
+void         pdl__visit_order(pdl__visit_t *v, int order);
+/* Sharding and tier are set in the case. */
+pdl_status_t pdl__visit_leaf(pdl__visit_t *v, pdl__leaf_t *leaf);
+
+/* The longest chain of passes of the schedule, as if transfers took no time; 0 where it is not known. */
+double pdl__visit_bubble(const pdl__visit_t *v);
+
+#endif
