@@ -163,6 +163,8 @@ double pdl__host_wait(const pdl_parameters_t *p, double host_s, double device_s)
 
 /* One micro-batch through the layers between two prefix sums, with what is computed again. */
 double pdl__run_seconds(const pdl_case_t *c, const pdl_sums_t *before, const pdl_sums_t *after);
+/* Fills in forward and pass of the profile. */
+pdl_status_t pdl__sum_passes(const pdl_case_t *c, pdl_profile_t *profile);
 
 /* Replaces the total of a projection of the case by what it takes when it is replayed; stages are cut to take equally long.
    The difference counts as bubble: to tell the parts apart takes more replays. */

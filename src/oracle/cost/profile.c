@@ -445,6 +445,8 @@ void pdl__profile_destroy(pdl_profile_t *profile)
     free(profile->borders);
     free(profile->single);
     free(profile->run);
+    free(profile->forward);
+    for (int r = 0; r < PDL_RECOMPUTE_COUNT; r++) free(profile->pass[r]);
     pdl_partition_destroy(profile->partition);
     pdl_plan_destroy(profile->plan);
     free(profile);

@@ -41,7 +41,9 @@ enum { PDL_GRADIENT_POINTS = 16 };
 
 /* Bytes that one micro-batch of a stage keeps for backward, and that are held besides for a while. */
 typedef struct pdl__stage_load {
-    double saved_bytes, transient_bytes;
+    int    stage;
+    double elements; /* of weights */
+    double saved_bytes, transient_bytes, logits;
 } pdl__stage_load_t;
 #define PDL__LOAD_SETS (PDL_RECOMPUTE_COUNT + 1) /* by recomputation; one more where the host keeps what is kept */
 
@@ -50,8 +52,8 @@ typedef struct pdl__stage_memory {
     int                      kind_count; /* 0: not known yet */
     int                     *kinds;      /* first stage of each kind: alike ones that follow need no more memory */
     pdl_activation_memory_t *memory;     /* per stage */
-    pdl__stage_load_t       *load;       /* sets of as many as there are stages, an entry per kind */
-    unsigned                 loads;      /* bits of the sets that are known */
+    pdl__stage_load_t       *load;       /* sets of room for all stages: of those that may need the most memory */
+    int                      loads[PDL__LOAD_SETS]; /* how many these are; 0: not known */
 } pdl__stage_memory_t;
 
 /* Stage partition for one pipeline depth. */
@@ -98,6 +100,8 @@ typedef struct pdl_profile {
     bool               even_stages; /* by blocks, not by time */
     double             send_share;  /* of what crosses a border of stages, that a rank sends */
     double            *run;         /* prefix sums of all that a micro-batch spends in a layer */
+    double            *forward;     /* of its forward pass, and of both with what is computed again: */
+    double            *pass[PDL_RECOMPUTE_COUNT]; /* filled in for a case (pdl__case_stages) */
     pdl_compute_cost_t compute;
     double             largest_transfer; /* bytes, for buffers */
     pdl_stages_t     **stages;           /* kept partitions */
@@ -155,8 +159,8 @@ static inline double pdl__sent_elements(const pdl_profile_t *profile, int layer)
 /* Their borders alone. */
 pdl_status_t pdl__profile_runs(pdl_profile_t *profile, int64_t count, const int *given,
                                const pdl_stages_t **stages);
-/* Of the stages of this profile. */
-const pdl__stage_memory_t *pdl__stages_memory(const pdl_profile_t *profile, const pdl_stages_t *stages);
-void                       pdl__stages_destroy(pdl_stages_t *stages);
+/* Finds out which kinds of stages there are, and what their activations take. */
+void pdl__stages_memory(const pdl_profile_t *profile, const pdl_stages_t *stages);
+void pdl__stages_destroy(pdl_stages_t *stages);
 
 #endif

@@ -367,6 +367,7 @@ pdl_status_t pdl__replay_bound(pdl_oracle_t *oracle, const pdl_config_t *config,
         pdl__runs_t runs = {.c = &c, .profile = profile};
 
         status = pdl__profile_runs(profile, c.pipeline * c.virtual_stages, NULL, &runs.cut);
+        if (!status) status = pdl__sum_passes(&c, profile);
         if (!status) status = pdl__pipeline_seconds(&runs, &bound.seconds, NULL);
         if (status) return status;
         *kept = bound;

@@ -164,29 +164,42 @@ static int load_set(const pdl_oracle_t *oracle, const pdl_case_t *c)
     return c->recompute == PDL_RECOMPUTE_FULL && on_host ? PDL_RECOMPUTE_COUNT : (int)c->recompute;
 }
 
+/* Whether the first of two needs no less memory than the second, a later stage, whatever is shared out or on the host. */
+static bool covers(const pdl__stage_load_t *a, const pdl__stage_load_t *b)
+{
+    return a->elements >= b->elements && a->saved_bytes >= b->saved_bytes &&
+           a->transient_bytes >= b->transient_bytes && a->logits >= b->logits;
+}
+
+/* Later stages hold no more micro-batches than earlier ones, so the first of each kind speaks for it. */
 static const pdl__stage_load_t *stage_loads(const pdl_oracle_t *oracle, const pdl_case_t *c,
-                                            const pdl_profile_t *profile, const pdl_stages_t *st)
+                                            const pdl_profile_t *profile, const pdl_stages_t *st, int *count)
 {
     int                set = load_set(oracle, c);
+    int               *loads = &st->held->loads[set];
     pdl__stage_load_t *load = st->held->load + (size_t)set * (size_t)st->count;
-    double             item = profile->compute.item_bytes, transient;
+    double             item = profile->compute.item_bytes;
+    bool               known = *loads > 0;
 
-    if (st->held->loads >> set & 1) return load;
-    for (int k = 0; k < st->held->kind_count; k++) {
-        double saved = saved_elements(oracle, c, profile, st, st->held->kinds[k], &transient);
-        load[k].saved_bytes = saved * item + format_bytes(oracle, c, st, st->held->kinds[k], saved, item);
-        load[k].transient_bytes = transient * item;
+    for (int k = 0; k < st->held->kind_count && !known; k++) {
+        int               s = st->held->kinds[k], covered = 0;
+        pdl__stage_load_t new = {.stage = s, .elements = st->sums[s].weights + st->tied[s]};
+        double            transient, saved = saved_elements(oracle, c, profile, st, s, &transient);
+
+        new.saved_bytes = saved * item + format_bytes(oracle, c, st, s, saved, item);
+        new.transient_bytes = transient * item;
+        new.logits = st->sums[s].logits;
+        while (covered < *loads && !covers(&load[covered], &new)) covered++;
+        if (covered == *loads) load[(*loads)++] = new;
     }
-    st->held->loads |= 1u << set;
+    *count = *loads;
     return load;
 }
 
 static void stage_memory(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
-                         const pdl_stages_t *st, int64_t s, const pdl__stage_load_t *load,
-                         pdl_memory_breakdown_t *b)
+                         const pdl__stage_load_t *load, pdl_memory_breakdown_t *b)
 {
-    double weight, gradient, optimizer;
-    double elements = st->sums[s].weights + st->tied[s];
+    double weight, gradient, optimizer, elements = load->elements;
 
     state_bytes(c, &weight, &gradient, &optimizer);
     if (c->weights_tier != PDL_TIER_DEVICE) weight = gradient = 0; /* but for a few buckets */
@@ -197,9 +210,9 @@ static void stage_memory(const pdl_oracle_t *oracle, const pdl_case_t *c, const 
     b->weights = sharded(c, PDL_SHARDING_ZERO3, elements * weight);
     b->gradients = sharded(c, PDL_SHARDING_ZERO2, elements * gradient);
     b->optimizer = sharded(c, PDL_SHARDING_ZERO1, elements * optimizer);
-    b->saved_activations = load->saved_bytes * in_flight(c, s);
+    b->saved_activations = load->saved_bytes * in_flight(c, load->stage);
     b->transient = load->transient_bytes;
-    loss_peak(oracle, c, st->sums[s].logits, b);
+    loss_peak(oracle, c, load->logits, b);
     /* Activations are gone when the update makes its gradients. */
     double update = sharded(c, PDL_SHARDING_ZERO1, elements * oracle->p.update_gradient_bytes);
     if (gradient > 0) b->transient = fmax(b->transient, update - b->saved_activations);
@@ -335,14 +348,14 @@ pdl_status_t pdl__project_memory(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_
                                  const pdl_stages_t *st, pdl_projection_t *out)
 {
     bool                       placed = is_placed(oracle, c->pipeline);
-    const pdl__stage_memory_t *held = pdl__stages_memory(profile, st);
-    const pdl__stage_load_t   *load = stage_loads(oracle, c, profile, st);
+    int                        loads;
 
-    /* Later stages hold no more micro-batches than earlier ones, so the first of each kind speaks for it. */
+    pdl__stages_memory(profile, st);
+    const pdl__stage_load_t *load = stage_loads(oracle, c, profile, st, &loads);
     out->memory_bytes = 0;
-    for (int k = 0; k < held->kind_count; k++) {
+    for (int k = 0; k < loads; k++) {
         pdl_memory_breakdown_t b;
-        stage_memory(oracle, c, profile, st, held->kinds[k], &load[k], &b);
+        stage_memory(oracle, c, profile, &load[k], &b);
         pdl_status_t status = placed ? place_buffers(oracle, c, profile, &b) : PDL_OK;
         if (status) return status;
         double bytes = breakdown_sum(&b);

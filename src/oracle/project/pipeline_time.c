@@ -31,14 +31,13 @@ static double send_s(const pdl__runs_t *r, int64_t k)
 /* As if transfers took no time. */
 static pass_t bare_pass(const pdl__runs_t *r, int64_t k)
 {
-    const pdl_sums_t *a = &r->profile->prefix[r->cut->first[k]], *b = &r->profile->prefix[r->cut->first[k + 1]];
-    pass_t            pass = {.forward = b->forward + b->layer_forward + b->halo_forward -
-                                         (a->forward + a->layer_forward + a->halo_forward)};
+    const double *pass = r->profile->pass[r->c->recompute], *forward = r->profile->forward;
+    int           a = r->cut->first[k], b = r->cut->first[k + 1];
+    pass_t        bare = {.forward = forward[b] - forward[a], .both = pass[b] - pass[a]};
 
-    pass.both = pdl__run_seconds(r->c, a, b);
-    if (r->c->run_mode == PDL_TRAINING) pass.both += r->wait_s / (double)r->c->virtual_stages;
-    pass.backward = pass.both - pass.forward;
-    return pass;
+    if (r->c->run_mode == PDL_TRAINING) bare.both += r->wait_s / (double)r->c->virtual_stages;
+    bare.backward = bare.both - bare.forward;
+    return bare;
 }
 
 static void add_sends(const pdl__runs_t *r, pass_t *pass)

@@ -4,6 +4,7 @@
 #include "oracle/project/pipeline_time.h"
 #include <math.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 const char *const pdl_comm_class_names[PDL_COMM_CLASS_COUNT] = {"layer collectives", "halo exchange",
@@ -42,6 +43,25 @@ double pdl__run_seconds(const pdl_case_t *c, const pdl_sums_t *a, const pdl_sums
     seconds += pdl__repeated_seconds(&after) - pdl__repeated_seconds(&before);
     return seconds + b->backward + b->layer_backward + b->halo_backward -
            (a->backward + a->layer_backward + a->halo_backward);
+}
+
+pdl_status_t pdl__sum_passes(const pdl_case_t *c, pdl_profile_t *profile)
+{
+    const pdl_sums_t nothing = {.forward = 0};
+    int              count = profile->partition->layer_count + 1;
+
+    if (profile->pass[c->recompute] != NULL) return PDL_OK;
+    double *pass = malloc((size_t)count * sizeof(*pass)), *forward = profile->forward;
+    if (forward == NULL) forward = malloc((size_t)count * sizeof(*forward));
+    for (int i = 0; i < count && forward != NULL && pass != NULL; i++) {
+        const pdl_sums_t *s = &profile->prefix[i];
+        forward[i] = s->forward + s->layer_forward + s->halo_forward;
+        pass[i] = pdl__run_seconds(c, &nothing, s);
+    }
+    profile->forward = forward;
+    profile->pass[c->recompute] = forward != NULL ? pass : NULL;
+    if (forward == NULL) free(pass);
+    return profile->pass[c->recompute] != NULL ? PDL_OK : pdl_error(PDL_ERR_NOMEM, "out of memory");
 }
 
 /* Layers for which the host is slower stand beside others for which it is not: a blend counts a part of both. */
@@ -248,13 +268,13 @@ void pdl__project_sums(const pdl_oracle_t *oracle, const pdl_case_t *c, double k
 static pdl_sums_t busiest_chunks(const pdl_case_t *c, const pdl_profile_t *profile, const pdl_stages_t *cut)
 {
     pdl_sums_t sums = {.forward = 0};
-    double     longest = -1;
+    double     longest = -1, *pass = profile->pass[c->recompute];
     int64_t    busiest = 0;
 
     for (int64_t s = 0; s < c->pipeline; s++) {
         double seconds = 0;
         for (int64_t k = s; k < cut->count; k += c->pipeline)
-            seconds += pdl__run_seconds(c, &profile->prefix[cut->first[k]], &profile->prefix[cut->first[k + 1]]);
+            seconds += pass[cut->first[k + 1]] - pass[cut->first[k]];
         if (seconds <= longest) continue;
         longest = seconds;
         busiest = s;
@@ -274,6 +294,7 @@ pdl_status_t pdl__case_stages(const pdl_case_t *c, pdl_profile_t *profile, const
     bool         several = c->virtual_stages > 1;
     pdl_status_t status = pdl__profile_stages(profile, c->pipeline, several ? NULL : given, &cut->ranks);
 
+    if (!status) status = pdl__sum_passes(c, profile);
     cut->virtual_stages = cut->ranks;
     if (status || !several) return status;
     return pdl__profile_runs(profile, c->pipeline * c->virtual_stages, given, &cut->virtual_stages);

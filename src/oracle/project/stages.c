@@ -25,11 +25,21 @@ static int cut_at(const cuts_t *cuts, int i)
     return cuts->at ? cuts->at[i] : i + 2;
 }
 
-/* Index of the last cut before which a stage that begins at layer `begin` takes at most `limit` seconds. */
-static int last_within(const pdl_profile_t *profile, const cuts_t *cuts, int low, int high, int begin, double limit)
+/* Index of the last cut before which a stage that begins at layer `begin` takes at most `limit` seconds: where the one before it
+   would let expect it, or else anywhere up to `high`. */
+static int last_within(const pdl_profile_t *profile, const cuts_t *cuts, int low, int high, int expected,
+                       int begin, double limit)
 {
     double end = profile->run[begin] + limit;
 
+    if (expected >= low && expected < high) {
+        if (profile->run[cut_at(cuts, expected)] > end)
+            high = expected - 1 > low ? expected - 1 : low;
+        else if (profile->run[cut_at(cuts, expected + 1)] > end)
+            return expected;
+        else
+            low = expected + 1;
+    }
     while (low < high) {
         int middle = low + (high - low + 1) / 2;
         if (profile->run[cut_at(cuts, middle)] <= end)
@@ -44,16 +54,19 @@ static int last_within(const pdl_profile_t *profile, const cuts_t *cuts, int low
    suffice. */
 static bool greedy(const pdl_profile_t *profile, const cuts_t *cuts, int64_t count, double limit, int *first)
 {
-    int    begin = 0, next = 0, layers = profile->partition->layer_count;
+    int    begin = 0, next = 0, step = 0, layers = profile->partition->layer_count;
     double most = limit * (1 + 1e-9);
 
     first[0] = 0;
     for (int64_t s = 1; s < count; s++) {
         int room = cuts->count - (int)(count - s);
-        int cut = last_within(profile, cuts, next, room, begin, most);
+        int cut = last_within(profile, cuts, next, room, next + step, begin, most);
         first[s] = cut_at(cuts, cut);
         if (profile->run[first[s]] - profile->run[begin] > most) return false;
         begin = first[s];
+        /* What is left is too much, however it is shared out. */
+        if (profile->run[layers] - profile->run[begin] > (double)(count - s) * most * (1 + 1e-9)) return false;
+        step = cut - next;
         next = cut + 1;
     }
     first[count] = layers;
@@ -232,10 +245,9 @@ static void stage_memory(const pdl_profile_t *profile, const pdl_stages_t *st, i
     pdl_partition_memory(profile->partition, st->first[s], st->first[s + 1], &st->held->memory[s]);
 }
 
-const pdl__stage_memory_t *pdl__stages_memory(const pdl_profile_t *profile, const pdl_stages_t *st)
+void pdl__stages_memory(const pdl_profile_t *profile, const pdl_stages_t *st)
 {
     for (int64_t s = 0; s < st->count && (s > 0 || st->held->kind_count == 0); s++) stage_memory(profile, st, s);
-    return st->held;
 }
 
 /* Natural cuts strictly inside a stage. */
