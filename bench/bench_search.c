@@ -1,11 +1,13 @@
 /*
  * How fast an exact search is: GPT-3 175B on 4,096 A100 with a batch of 4,096, all of it and by branch and bound.
+ *     bench_search [threads [bounded | exhaustive]]
  */
 #define _POSIX_C_SOURCE 200809L
 #include <malloc.h>
 #include <paradl/oracle/exact.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 /* Of all threads. */
@@ -73,6 +75,7 @@ int main(int argc, char **argv)
     request.optimizer = PDL_OPTIMIZER_ADAM;
     /* An oracle of its own for each, which knows nothing yet. */
     for (int exhaustive = 0; exhaustive < 2 && !status; exhaustive++) {
+        if (argc > 2 && (strcmp(argv[2], "exhaustive") == 0) != exhaustive) continue;
         if (pdl_oracle_create(model, system, &parameters, &oracle)) return fail();
         status = run(oracle, &request, exhaustive, threads);
         pdl_oracle_destroy(oracle);

@@ -2,6 +2,7 @@
  * Pipeline stages: cuts of the layer sequence such that the slowest stage is as fast as it can be.
  */
 #include "oracle/cost/profile.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,26 +52,33 @@ static int last_within(const pdl_profile_t *profile, const cuts_t *cuts, int low
 }
 
 /* Fills stages greedily with at most `limit` seconds each, leaving a cut for each that follows; true when `count`
-   suffice. */
-static bool greedy(const pdl_profile_t *profile, const cuts_t *cuts, int64_t count, double limit, int *first)
+   suffice. *turn: the slowest of them then, or else the least limit with which it may go otherwise. */
+static bool greedy(const pdl_profile_t *profile, const cuts_t *cuts, int64_t count, double limit, int *first,
+                   double *turn)
 {
-    int    begin = 0, next = 0, step = 0, layers = profile->partition->layer_count;
-    double most = limit * (1 + 1e-9);
+    const double *run = profile->run;
+    int           begin = 0, next = 0, step = 0, layers = profile->partition->layer_count;
+    double        most = limit * (1 + 1e-9), slowest = 0, longer = INFINITY;
 
     first[0] = 0;
     for (int64_t s = 1; s < count; s++) {
         int room = cuts->count - (int)(count - s);
         int cut = last_within(profile, cuts, next, room, next + step, begin, most);
         first[s] = cut_at(cuts, cut);
-        if (profile->run[first[s]] - profile->run[begin] > most) return false;
-        begin = first[s];
+        double stage = run[first[s]] - run[begin], rest = (run[layers] - run[first[s]]) / (double)(count - s);
+        if (cut < room) longer = fmin(longer, run[cut_at(cuts, cut + 1)] - run[begin]);
+        slowest = fmax(slowest, stage);
         /* What is left is too much, however it is shared out. */
-        if (profile->run[layers] - profile->run[begin] > (double)(count - s) * most * (1 + 1e-9)) return false;
+        *turn = fmin(longer, fmax(stage, rest));
+        if (stage > most || rest > most * (1 + 1e-9)) return false;
+        begin = first[s];
         step = cut - next;
         next = cut + 1;
     }
     first[count] = layers;
-    return profile->run[layers] - profile->run[begin] <= most;
+    slowest = fmax(slowest, run[layers] - run[begin]);
+    *turn = slowest <= most ? slowest : fmin(longer, slowest);
+    return slowest <= most;
 }
 
 /* The longest run of layers between two cuts. */
@@ -88,19 +96,21 @@ static double widest_step(const pdl_profile_t *profile, const cuts_t *cuts)
 
 static bool bisect(const pdl_profile_t *profile, const cuts_t *cuts, int64_t count, int *first)
 {
-    double high = profile->run[profile->partition->layer_count], low = high / (double)count;
+    double high = profile->run[profile->partition->layer_count], low = high / (double)count, turn;
 
     if (cuts->count < count - 1) return false;
-    /* With room for an even share and one step more no stage is left over. */
-    double enough = low + widest_step(profile, cuts);
+    /* With room for an even share and one step more no stage is left over. What is known of other limits need not be tried. */
+    double enough = low + widest_step(profile, cuts), little = 0;
     while (high - low > 1e-5 * high) {
-        double middle = 0.5 * (low + high);
-        if (middle >= enough || greedy(profile, cuts, count, middle, first))
-            high = middle;
-        else
-            low = middle;
+        double middle = 0.5 * (low + high), most = middle * (1 + 1e-9);
+        bool   suffices = most >= enough;
+        if (!suffices && most >= little * (1 - 1e-12)) {
+            suffices = greedy(profile, cuts, count, middle, first, &turn);
+            *(suffices ? &enough : &little) = turn;
+        }
+        *(suffices ? &high : &low) = middle;
     }
-    return greedy(profile, cuts, count, high, first);
+    return greedy(profile, cuts, count, high, first, &turn);
 }
 
 static pdl_status_t too_many(const pdl_profile_t *profile, int64_t count)

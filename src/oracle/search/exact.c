@@ -84,6 +84,31 @@ static void work_together(team_t *team, pdl_oracle_t *oracle)
     for (int i = 0; i < helpers; i++) pthread_join(thread[i], NULL);
 }
 
+static void lower_threshold(team_t *team, const pdl__exact_walk_t *walk)
+{
+    if (walk->count == walk->top) team->model.threshold = walk->best[walk->top - 1].score;
+}
+
+/* All configurations of the nodes that some of the best belong to, each node once. */
+static pdl_status_t look_closer(team_t *team, const pdl__exact_walk_t *glanced)
+{
+    pdl__exact_walk_t walk = team->model;
+
+    walk.oracle = glanced->oracle;
+    pdl_status_t status = pdl__exact_begin(&walk);
+    for (int i = 0; i < glanced->count && !status; i++) {
+        bool seen = false;
+        for (int k = 0; k < i; k++) seen = seen || glanced->best[k].node == glanced->best[i].node;
+        walk.compute_s = 0;
+        walk.rates = 0;
+        if (!seen) pdl__exact_visit(&walk, glanced->best[i].node);
+        status = walk.status;
+    }
+    lower_threshold(team, &walk);
+    pdl__exact_end(&walk);
+    return status;
+}
+
 /* Some that are likely: the best of them are what all others have to beat. */
 static pdl_status_t scout(team_t *team, pdl_oracle_t *oracle)
 {
@@ -97,7 +122,8 @@ static pdl_status_t scout(team_t *team, pdl_oracle_t *oracle)
             if (pdl__exact_likely(&walk, i)) pdl__exact_glance(&walk, i);
         status = walk.status;
     }
-    if (walk.count == walk.top) team->model.threshold = walk.best[walk.top - 1].score;
+    lower_threshold(team, &walk);
+    if (!status) status = look_closer(team, &walk);
     pdl__exact_end(&walk);
     return status;
 }

@@ -37,7 +37,6 @@ pdl_status_t pdl__visit_begin(pdl__visit_t *v)
     v->c = v->in_order[0];
     status = pdl__check_config(oracle, &v->config, &v->c);
     if (!status) status = pdl__config_profile(oracle, &v->config, &v->c, &v->profile);
-    if (!status) status = pdl__case_stages(&v->c, v->profile, NULL, &v->cut);
     if (status) return status;
     v->input_s = pdl__input_seconds(oracle, &v->c, &staging_s);
     forget(v->update_s);

@@ -46,7 +46,7 @@ typedef struct pdl__visit {
     int64_t              leaf;
 } pdl__visit_t;
 
-/* Costs of layers and stages of the node; then its choices, from those on which most depends to those on which least does. */
+/* Costs of layers of the node; then its choices, from those on which most depends to those on which least does. */
 pdl_status_t pdl__visit_begin(pdl__visit_t *v);
 void         pdl__visit_recompute(pdl__visit_t *v, pdl_recompute_t recompute);
 pdl_status_t pdl__visit_schedule(pdl__visit_t *v, pdl_pipeline_schedule_t schedule, int virtual_stages);
