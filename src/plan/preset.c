@@ -145,6 +145,31 @@ static pdl_status_t apply_space(pdl_plan_t *plan, int a, const pdl_preset_option
                      pdl_model_name(plan->model));
 }
 
+/* Tokens of sequences, but in attention, which needs all of them: there it is heads. */
+static pdl_mode_t token_mode(const pdl_layer_t *layer, const pdl_axis_t *axis, bool keep_small)
+{
+    if (shared_mode(layer) == PDL_MODE_HEADS)
+        return keep_small && !pdl_mode_allowed(layer, PDL_MODE_HEADS, axis, NULL, 0) ? PDL_MODE_REPLICATE
+                                                                                     : PDL_MODE_HEADS;
+    return layer->in.sequence && pdl_mode_allowed(layer, PDL_MODE_SPACE, axis, NULL, 0) ? PDL_MODE_SPACE
+                                                                                        : PDL_MODE_PASS;
+}
+
+static pdl_status_t apply_tokens(pdl_plan_t *plan, int a, bool keep_small)
+{
+    const pdl_axis_t *axis = &plan->mesh.axis[a];
+    bool              attention = axis->size == 1;
+
+    for (int i = 0; i < pdl_model_layer_count(plan->model); i++) {
+        const pdl_layer_t *layer = pdl_model_layer(plan->model, i);
+        plan->modes[i].on[a] = (uint8_t)token_mode(layer, axis, keep_small);
+        attention |= shared_mode(layer) == PDL_MODE_HEADS;
+    }
+    if (attention) return PDL_OK;
+    return pdl_error(PDL_ERR_LIMIT, "model %s has no attention, over whose heads tokens could be shared out",
+                     pdl_model_name(plan->model));
+}
+
 static void fill(pdl_plan_t *plan, int a, pdl_mode_t mode)
 {
     for (int i = 0; i < pdl_model_layer_count(plan->model); i++) plan->modes[i].on[a] = (uint8_t)mode;
@@ -154,7 +179,9 @@ static pdl_status_t apply_axis(pdl_plan_t *plan, int a, pdl_width_t width, const
 {
     switch (plan->mesh.axis[a].kind) {
     case PDL_AXIS_DATA: fill(plan, a, PDL_MODE_SAMPLE); return PDL_OK;
-    case PDL_AXIS_SPATIAL: return apply_space(plan, a, options);
+    case PDL_AXIS_SPATIAL:
+        if (width == PDL_WIDTH_TOKENS) return apply_tokens(plan, a, options->keep_small);
+        return apply_space(plan, a, options);
     case PDL_AXIS_TENSOR:
         if (width == PDL_WIDTH_PAIRS) return apply_pairs(plan, a, options->keep_small);
         for (int i = 0; i < pdl_model_layer_count(plan->model); i++)
@@ -215,6 +242,11 @@ static bool splits_width(const pdl_strategy_t *strategy)
     return strategy->width == PDL_WIDTH_FILTER || strategy->width == PDL_WIDTH_CHANNEL;
 }
 
+static bool splits_space(const pdl_strategy_t *strategy)
+{
+    return pdl_strategy_has(strategy, PDL_AXIS_SPATIAL) && strategy->width != PDL_WIDTH_TOKENS;
+}
+
 int64_t pdl_preset_limit(const pdl_model_t *model, const pdl_strategy_t *strategy,
                          const pdl_preset_options_t *options, int *limiting_layer)
 {
@@ -228,7 +260,9 @@ int64_t pdl_preset_limit(const pdl_model_t *model, const pdl_strategy_t *strateg
         if (splits_width(strategy))
             here = layer_limit(layer, width_mode(model, i, strategy->width, published, NULL));
         if (strategy->width == PDL_WIDTH_PAIRS) here = layer_limit(layer, shared_mode(layer));
-        if (pdl_strategy_has(strategy, PDL_AXIS_SPATIAL) &&
+        if (strategy->width == PDL_WIDTH_TOKENS && shared_mode(layer) == PDL_MODE_HEADS)
+            here = layer_limit(layer, PDL_MODE_HEADS);
+        if (splits_space(strategy) &&
             must_be_split(model, i, options ? options->spatial_until : NULL, limit < INT64_MAX))
             here = space_limit(layer);
         if (here < limit) {
@@ -276,7 +310,7 @@ char *pdl_preset_describe_limit(const pdl_model_t *model, const pdl_strategy_t *
 
     if (splits_width(strategy))
         mode = width_mode(model, limiting_layer, strategy->width, options && options->published, NULL);
-    if (pdl_strategy_has(strategy, PDL_AXIS_SPATIAL))
+    if (splits_space(strategy))
         describe_space(layer, text, size);
     else
         describe_mode(layer, mode, text, size);

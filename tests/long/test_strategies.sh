@@ -7,7 +7,7 @@ set -euo pipefail
 
 small=$SOURCE/tests/train/models
 models=${MODELS-lenet resnet18-cifar vgg-small unet-small cosmoflow-32 gpt-char-small}
-strategies=${STRATEGIES-data spatial filter channel tensor pipeline data+filter data+channel data+spatial data+tensor data+pipeline 3d}
+strategies=${STRATEGIES-data spatial filter channel tensor pipeline data+filter data+channel data+spatial data+tensor data+pipeline 3d context data+context 3d-context}
 ranks=${RANKS-2 3 4 6 8}
 run=(--data synthetic --samples 48 --no-valid --steps 20 --batch 12 --threads 1 --direct --sync-batch-norm --quiet)
 
@@ -22,11 +22,13 @@ mesh() {
     data | pipeline) echo "$1:$2" ;;
     filter | channel | tensor) echo "tensor:$2" ;;
     spatial) echo "$space" ;;
+    context) echo "spatial:$2" ;;
     *) [ $(($2 % 2)) -eq 0 ] && [ "$2" -gt 2 ] || return 0 ;;&
     data+filter | data+channel | data+tensor) echo "data:2,tensor:$half" ;;
-    data+spatial) echo "data:2,spatial_0:$half" ;;
+    data+spatial | data+context) echo "data:2,spatial_0:$half" ;;
     data+pipeline) echo "pipeline:$half,data:2" ;;
     3d) [ "$2" -ne 8 ] || echo "pipeline:2,data:2,tensor:2" ;;
+    3d-context) [ "$2" -ne 8 ] || echo "pipeline:2,data:2,spatial:2" ;;
     esac
 }
 
@@ -34,7 +36,7 @@ mesh() {
 micro_batches() {
     case $1 in
     pipeline) echo 2 ;;
-    data+pipeline | 3d) case $2 in resnet* | unet*) echo 1 ;; *) echo 2 ;; esac ;;
+    data+pipeline | 3d*) case $2 in resnet* | unet*) echo 1 ;; *) echo 2 ;; esac ;;
     *) echo 1 ;;
     esac
 }

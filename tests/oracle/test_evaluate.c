@@ -11,13 +11,14 @@
 
 static const pdl_system_t *abci, *selene;
 
-static const char *const names[] = {"serial",      "data",          "spatial",     "filter",       "channel",
-                                    "tensor",      "pipeline",      "data+filter", "data+channel", "data+spatial",
-                                    "data+tensor", "data+pipeline", "3d"};
+static const char *const names[] = {"serial",       "data",         "spatial",      "filter",
+                                    "channel",      "tensor",       "pipeline",     "data+filter",
+                                    "data+channel", "data+spatial", "data+tensor",  "data+pipeline",
+                                    "3d",           "context",      "data+context", "3d-context"};
 
 static pdl_config_t random_config(void)
 {
-    pdl_config_t c = pdl_config_default(names[between(0, 12)]);
+    pdl_config_t c = pdl_config_default(names[between(0, 15)]);
 
     if (pdl_strategy_has(c.strategy, PDL_AXIS_DATA))
         c.data = between(0, 3) ? INT64_C(1) << between(0, 5) : between(1, 9);

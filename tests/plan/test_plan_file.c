@@ -160,7 +160,10 @@ static const struct {
     {"data+channel", {{{PDL_AXIS_DATA, 8, 0}, {PDL_AXIS_TENSOR, 2, 0}}, 2}},
     {"data+tensor", {{{PDL_AXIS_DATA, 8, 0}, {PDL_AXIS_TENSOR, 2, 0}}, 2}},
     {"data+spatial", {{{PDL_AXIS_DATA, 8, 0}, {PDL_AXIS_SPATIAL, 2, 0}}, 2}},
+    {"context", {{{PDL_AXIS_SPATIAL, 2, 0}}, 1}},
+    {"data+context", {{{PDL_AXIS_DATA, 8, 0}, {PDL_AXIS_SPATIAL, 2, 0}}, 2}},
     {"data+pipeline", {{{PDL_AXIS_PIPELINE, 4, 0}, {PDL_AXIS_DATA, 8, 0}}, 2}},
+    {"3d-context", {{{PDL_AXIS_PIPELINE, 4, 0}, {PDL_AXIS_DATA, 4, 0}, {PDL_AXIS_SPATIAL, 2, 0}}, 3}},
     {"3d", {{{PDL_AXIS_PIPELINE, 4, 0}, {PDL_AXIS_DATA, 4, 0}, {PDL_AXIS_TENSOR, 2, 0}}, 3}},
 };
 

@@ -26,7 +26,7 @@ static bool names_a_layer(const pdl_model_t *model, const char *message)
 {
     for (int i = 1; i < pdl_model_layer_count(model); i++)
         if (strstr(message, pdl_model_layer(model, i)->name)) return true;
-    return strstr(message, "no convolution or pooling to split") != NULL;
+    return strstr(message, "no convolution or pooling to split") != NULL || strstr(message, "no attention") != NULL;
 }
 
 /* Shares of a checked plan are shares, and its redistributions have something to move. */
@@ -167,6 +167,9 @@ static void limits_are_known(void)
     CHECK_INT(limit_of("gpt2-124m", "tensor", false, NULL, &layer), 12);
     CHECK_STR(layer, "h.0.attn");
     CHECK_INT(limit_of("llama2-70b", "tensor", false, NULL, &layer), 8);
+    CHECK_INT(limit_of("llama2-70b", "context", false, NULL, &layer), 8);
+    CHECK_INT(limit_of("gpt2-124m", "data+context", false, NULL, &layer), 12);
+    CHECK_STR(layer, "h.0.attn");
     CHECK_INT(limit_of("vgg16", "spatial", false, NULL, &layer), 224);
     CHECK_STR(layer, "features.0");
     CHECK_INT(limit_of("vgg16", "spatial", false, "features.30", &layer), 7);

@@ -128,7 +128,8 @@ static void stages_and_tied_weights(void)
     }
 }
 
-/* What the members of all groups of an axis send: of a complete vector each all but its own part, sums twice that. */
+/* What the members of all groups of an axis send: of a complete vector each all but its own part, sums twice that, all-to-alls that
+   of their own part. */
 static double redistributed(const divided_t *d)
 {
     const pdl_mesh_t *mesh = &d->plan->mesh;
@@ -145,6 +146,7 @@ static double redistributed(const divided_t *d)
         if (t->primitive == PDL_ALLREDUCE) elements += groups * 2 * (n - 1) * t->elements;
         if (t->primitive == PDL_ALLGATHER || t->primitive == PDL_REDUCE_SCATTER)
             elements += groups * (n - 1) * t->elements;
+        if (t->primitive == PDL_ALLTOALL) elements += groups * (n - 1) * t->elements / n;
     }
     pdl_partition_destroy(partition);
     return elements * d->micro_batches * 4;
@@ -158,6 +160,7 @@ static void redistributions(void)
     } trials[] = {{"gpt-char-small", "tensor", {{T(2)}, 1}},
                   {"gpt-char-small", "tensor", {{T(4)}, 1}},
                   {"gpt-char-small", "data+tensor", {{D(2), T(2)}, 2}},
+                  {"gpt-char-small", "data+context", {{D(2), {PDL_AXIS_SPATIAL, 2, 0}}, 2}},
                   {"resnet-tiny", "filter", {{T(4)}, 1}},
                   {"resnet-tiny", "channel", {{T(4)}, 1}},
                   {"resnet-tiny", "data+filter", {{D(3), T(2)}, 2}}};

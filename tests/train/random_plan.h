@@ -130,13 +130,19 @@ static pdl_mode_t draw_mode(const pdl_layer_t *layer, const pdl_mesh_t *mesh, in
     return PDL_MODE_REPLICATE;
 }
 
-/* A mode for every layer; of a sequence over tensor axes sometimes those of the preset with sequence parallelism. */
+static bool takes_preset(pdl_plan_t *plan, const char *name)
+{
+    return !pdl_strategy_check_mesh(pdl_strategy_find(name), &plan->mesh) &&
+           !pdl_plan_apply_preset(plan, name, NULL) && !pdl_plan_check(plan);
+}
+
+/* A mode for every layer; of a sequence sometimes those of the preset with sequence parallelism, over tensor axes, or that splits
+   tokens and heads, over a spatial one. */
 static void draw_modes(pdl_plan_t *plan)
 {
     plan->sequence_parallel = between(0, 1);
     if (plan->sequence_parallel && pdl_model_input(plan->model).sequence &&
-        !pdl_strategy_check_mesh(pdl_strategy_find("data+tensor"), &plan->mesh) &&
-        !pdl_plan_apply_preset(plan, "data+tensor", NULL))
+        (takes_preset(plan, "data+tensor") || takes_preset(plan, "data+context")))
         return;
     for (int i = 1; i < pdl_model_layer_count(plan->model); i++)
         for (int a = 0; a < plan->mesh.axis_count; a++)

@@ -17,8 +17,14 @@
 extern "C" {
 #endif
 
-/* The rule by which layers get their modes on a tensor axis. */
-typedef enum pdl_width { PDL_WIDTH_NONE, PDL_WIDTH_FILTER, PDL_WIDTH_CHANNEL, PDL_WIDTH_PAIRS } pdl_width_t;
+/* The rule by which layers get their modes on a tensor axis; tokens: on a spatial axis, which splits images otherwise. */
+typedef enum pdl_width {
+    PDL_WIDTH_NONE,
+    PDL_WIDTH_FILTER,
+    PDL_WIDTH_CHANNEL,
+    PDL_WIDTH_PAIRS,
+    PDL_WIDTH_TOKENS
+} pdl_width_t;
 
 typedef struct pdl_strategy {
     const char *name;

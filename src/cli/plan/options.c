@@ -43,8 +43,8 @@ const pdl__option_t pdl__plan_options[] = {
     {"optimizer", "NAME", "momentum", "what updates the weights",
      CHOICE(optimizer, pdl_optimizer_names, PDL_OPTIMIZER_COUNT)},
     {"strategy", "NAME", "all",
-     "all, mixed, serial, data, spatial, filter, channel, tensor, pipeline, data+filter, data+channel, "
-     "data+spatial, data+tensor, data+pipeline or 3d",
+     "all, mixed, serial, data, spatial, filter, channel, tensor, pipeline, context, data+filter, data+channel, "
+     "data+spatial, data+tensor, data+context, data+pipeline, 3d or 3d-context",
      TEXT(strategy), .group = "Search"},
     {"goal", "GOAL", "time", "what is best", CHOICE(goal, pdl_goal_names, PDL_GOAL_COUNT)},
     {"max-memory", "X", NULL, "memory of a device that may be used, such as 12GiB",

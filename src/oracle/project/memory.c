@@ -182,12 +182,12 @@ static const pdl__stage_load_t *stage_loads(const pdl_oracle_t *oracle, const pd
     bool               known = *loads > 0;
 
     for (int k = 0; k < st->held->kind_count && !known; k++) {
-        int               s = st->held->kinds[k], covered = 0;
+        int s = st->held->kinds[k], covered = 0;
         pdl__stage_load_t new = {.stage = s, .elements = st->sums[s].weights + st->tied[s]};
-        double            transient, saved = saved_elements(oracle, c, profile, st, s, &transient);
+        double transient, saved = saved_elements(oracle, c, profile, st, s, &transient);
 
-        new.saved_bytes = saved * item + format_bytes(oracle, c, st, s, saved, item);
-        new.transient_bytes = transient * item;
+        new.saved_bytes = saved         *item + format_bytes(oracle, c, st, s, saved, item);
+        new.transient_bytes = transient *item;
         new.logits = st->sums[s].logits;
         while (covered < *loads && !covers(&load[covered], &new)) covered++;
         if (covered == *loads) load[(*loads)++] = new;
@@ -347,8 +347,8 @@ double pdl__memory_room(const pdl_oracle_t *oracle, int64_t pipeline)
 pdl_status_t pdl__project_memory(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_profile_t *profile,
                                  const pdl_stages_t *st, pdl_projection_t *out)
 {
-    bool                       placed = is_placed(oracle, c->pipeline);
-    int                        loads;
+    bool placed = is_placed(oracle, c->pipeline);
+    int  loads;
 
     pdl__stages_memory(profile, st);
     const pdl__stage_load_t *load = stage_loads(oracle, c, profile, st, &loads);

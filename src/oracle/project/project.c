@@ -264,8 +264,9 @@ void pdl__project_sums(const pdl_oracle_t *oracle, const pdl_case_t *c, double k
     project_interval(oracle, out);
 }
 
-/* The virtual stages of the busiest stage of an interleaved pipeline together. */
-static pdl_sums_t busiest_chunks(const pdl_case_t *c, const pdl_profile_t *profile, const pdl_stages_t *cut)
+/* The virtual stages of the busiest stage of an interleaved pipeline together, and the seconds of a micro-batch there. */
+static pdl_sums_t busiest_stage(const pdl_case_t *c, const pdl_profile_t *profile, const pdl_stages_t *cut,
+                                double *busy_s)
 {
     pdl_sums_t sums = {.forward = 0};
     double     longest = -1, *pass = profile->pass[c->recompute];
@@ -279,6 +280,7 @@ static pdl_sums_t busiest_chunks(const pdl_case_t *c, const pdl_profile_t *profi
         longest = seconds;
         busiest = s;
     }
+    *busy_s = longest;
     /* The struct is doubles throughout. */
     for (int64_t k = busiest; k < cut->count; k += c->pipeline) {
         const double *a = (const double *)&profile->prefix[cut->first[k]];
@@ -301,18 +303,17 @@ pdl_status_t pdl__case_stages(const pdl_case_t *c, pdl_profile_t *profile, const
 }
 
 pdl_status_t pdl__project_passes(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_profile_t *profile,
-                                   const pdl__pipeline_cut_t *stages, double *drain_s, pdl_projection_t *out)
+                                 const pdl__pipeline_cut_t *stages, double *drain_s, pdl_projection_t *out)
 {
     const pdl_stages_t *st = stages->ranks, *cut = c->pipeline > 1 ? stages->virtual_stages : st;
     pdl_stages_t        busy = *st;
     pdl_sums_t          sums;
 
     if (cut != st) {
-        sums = busiest_chunks(c, profile, cut);
+        sums = busiest_stage(c, profile, cut, &busy.slowest);
         busy.sums = &sums;
         busy.slowest_stage = 0;
-        busy.slowest = sums.forward + sums.backward + sums.layer_forward + sums.layer_backward + sums.halo_forward +
-                       sums.halo_backward;
+        busy.total = profile->pass[c->recompute][profile->partition->layer_count];
     }
     project_compute(c, &busy, out);
     project_layers(c, &busy, out);
@@ -373,10 +374,9 @@ pdl__beside_t pdl__exchange_beside(const pdl_oracle_t *oracle, const pdl_stages_
 {
     double overlapped = fmax(0, e->total_s - e->exposed_s);
 
-    return (pdl__beside_t){
-        .exposed_s = exposed_seconds(st, e->exposed_s, drain_s),
-        .slowdown_s =
-            exposed_seconds(st, (oracle->p.overlap_slowdown - 1) * overlapped, drain_s - e->exposed_s)};
+    return (pdl__beside_t){.exposed_s = exposed_seconds(st, e->exposed_s, drain_s),
+                           .slowdown_s = exposed_seconds(st, (oracle->p.overlap_slowdown - 1) * overlapped,
+                                                         drain_s - e->exposed_s)};
 }
 
 pdl_status_t pdl__project_case(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_profile_t *profile,

@@ -28,8 +28,8 @@ static int cut_at(const cuts_t *cuts, int i)
 
 /* Index of the last cut before which a stage that begins at layer `begin` takes at most `limit` seconds: where the one before it
    would let expect it, or else anywhere up to `high`. */
-static int last_within(const pdl_profile_t *profile, const cuts_t *cuts, int low, int high, int expected,
-                       int begin, double limit)
+static int last_within(const pdl_profile_t *profile, const cuts_t *cuts, int low, int high, int expected, int begin,
+                       double limit)
 {
     double end = profile->run[begin] + limit;
 

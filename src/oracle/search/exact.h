@@ -42,8 +42,8 @@ typedef struct pdl__choices {
     int             plain;          /* schedules that are not interleaved */
     int             virtual_stages; /* interleaved with 2 to so many; below 2: not */
 } pdl__choices_t;
-pdl__choices_t pdl__choices_of(const pdl_oracle_t *oracle, const pdl__exact_list_t *list,
-                               const pdl_config_t *config);
+pdl__choices_t        pdl__choices_of(const pdl_oracle_t *oracle, const pdl__exact_list_t *list,
+                                      const pdl_config_t *config);
 static inline int64_t pdl__schedules_of(const pdl__choices_t *choices)
 {
     return choices->plain + (choices->virtual_stages > 1 ? choices->virtual_stages - 1 : 0);

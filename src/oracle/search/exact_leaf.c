@@ -84,8 +84,7 @@ static const pdl__leaf_passes_t *passes_of(pdl__visit_t *v)
 
     if (passes->known) return passes;
     memset(&p, 0, offsetof(pdl_projection_t, findings));
-    passes->status =
-        pdl__project_passes(v->walk->oracle, &v->c, v->profile, &v->cut, &passes->drain_s, &p);
+    passes->status = pdl__project_passes(v->walk->oracle, &v->c, v->profile, &v->cut, &passes->drain_s, &p);
     passes->parts = (pdl__parts_t){.compute_s = p.compute_s, .bubble_s = p.bubble_s, .input_s = v->input_s};
     memcpy(passes->parts.comm, p.comm, sizeof(p.comm));
     passes->known = true;

@@ -40,10 +40,11 @@ typedef struct pdl__visit {
     pdl__pipeline_cut_t  cut;
     double               input_s;
     pdl__leaf_passes_t   passes[2];
-    pdl__leaf_exchange_t exchange[2][2][PDL_SHARDING_COUNT]; /* by order, whether stages are interleaved, sharding */
-    double               update_s[PDL_SHARDING_COUNT][PDL__TIERS]; /* negative: not known */
-    double               memory_bytes[PDL_SHARDING_COUNT][PDL__TIERS];
-    int64_t              leaf;
+    pdl__leaf_exchange_t exchange[2][2]
+                                 [PDL_SHARDING_COUNT]; /* by order, whether stages are interleaved, sharding */
+    double  update_s[PDL_SHARDING_COUNT][PDL__TIERS];  /* negative: not known */
+    double  memory_bytes[PDL_SHARDING_COUNT][PDL__TIERS];
+    int64_t leaf;
 } pdl__visit_t;
 
 /* Costs of layers of the node; then its choices, from those on which most depends to those on which least does. */

@@ -93,11 +93,11 @@ static pdl_status_t add_mesh(const pdl_oracle_t *oracle, const pdl_request_t *r,
 
     for (int o = 0; o < PDL_ORDER_COUNT; o++) {
         bool new = true;
-        int  n = 0;
+        int n = 0;
 
         config.order = (pdl_order_t)o;
         strides_of(oracle, &config, seen[o]);
-        for (int k = 0; k < o; k++) new = new && memcmp(seen[k], seen[o], sizeof(seen[o])) != 0;
+        for (int k = 0; k < o; k++) new = new &&memcmp(seen[k], seen[o], sizeof(seen[o])) != 0;
         if (!new) continue;
         while (n < nodes && node[n].stride != seen[o][0]) n++;
         if (n == nodes) node[nodes++] = (pdl__node_t){.config = config, .stride = seen[o][0]};

@@ -43,6 +43,10 @@ static void add_splits(pdl__exported_t *x)
     if (x->tensor > 1) pdl__export_number(x, "tensor_parallel.autotp_size", (double)x->tensor);
     if (x->tensor > 1 && x->plan->sharding > PDL_SHARDING_ZERO2)
         pdl__export_note(x, "zero3 with a tensor axis: DeepSpeed splits matrices with stages 0 to 2");
+    if (x->context > 1)
+        pdl__export_note(
+            x, "tokens over %lld ranks: made in the program, deepspeed.sequence.layer.DistributedAttention",
+            (long long)x->context);
     if (x->pipeline > 1)
         pdl__export_note(x, "pipeline of %lld: it is made in the program, PipelineModule(num_stages=%lld)",
                          (long long)x->pipeline, (long long)x->pipeline);

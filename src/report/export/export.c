@@ -105,7 +105,7 @@ void pdl__export_common(pdl__exported_t *x)
         pdl__export_note(
             x, "strategy %s: frameworks split matrices in pairs, columns then rows; plan with data+tensor or 3d",
             plan->strategy);
-    if (spatial > 1)
+    if (spatial > x->context)
         pdl__export_note(x, "spatial axis of %lld: no framework here splits images in space", (long long)spatial);
     if (has_blocks(plan))
         pdl__export_note(x, "memory policy per block: see blocks of plan.yaml; frameworks have one for all layers");
@@ -119,13 +119,16 @@ void pdl__export_common(pdl__exported_t *x)
 
 static void set_places(pdl__exported_t *x)
 {
-    const pdl_mesh_t *mesh = &x->plan->mesh;
-    int64_t           devices = pdl_mesh_size(mesh), node = x->what->system->level[0].fanout;
-    int               pipeline = pdl_mesh_find(mesh, PDL_AXIS_PIPELINE), data = pdl_mesh_find(mesh, PDL_AXIS_DATA);
+    const pdl_mesh_t     *mesh = &x->plan->mesh;
+    const pdl_strategy_t *strategy = pdl_strategy_find(x->plan->strategy);
+    int64_t               devices = pdl_mesh_size(mesh), node = x->what->system->level[0].fanout;
+    int pipeline = pdl_mesh_find(mesh, PDL_AXIS_PIPELINE), data = pdl_mesh_find(mesh, PDL_AXIS_DATA);
 
     x->data = pdl_mesh_extent(mesh, PDL_AXIS_DATA);
     x->tensor = pdl_mesh_extent(mesh, PDL_AXIS_TENSOR);
     x->pipeline = pdl_mesh_extent(mesh, PDL_AXIS_PIPELINE);
+    x->context =
+        strategy != NULL && strategy->width == PDL_WIDTH_TOKENS ? pdl_mesh_extent(mesh, PDL_AXIS_SPATIAL) : 1;
     x->outer = pipeline < 0 || data < 0 || pipeline < data;
     x->micro = x->plan->batch / x->data / x->plan->micro_batches;
     if (x->micro < 1) x->micro = 1;

@@ -34,6 +34,7 @@ typedef struct pdl__exported {
     const char           *framework, *folder;
     pdl__export_network_t net;
     int64_t               data, tensor, pipeline, micro, nodes, per_node; /* micro: samples of a micro-batch */
+    int64_t               context; /* ranks that share the tokens of a sequence */
     bool                  outer; /* the pipeline is outside of the data axis */
     pdl__export_option_t  option[PDL__MOST_OPTIONS];
     int                   options;

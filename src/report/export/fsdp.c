@@ -43,6 +43,11 @@ static void add_parallelism(pdl__exported_t *x)
 
 static void add_notes(pdl__exported_t *x)
 {
+    if (x->context > 1)
+        pdl__export_note(
+            x,
+            "tokens over %lld ranks: made in the program, torch.distributed.tensor.experimental.context_parallel",
+            (long long)x->context);
     if (x->pipeline > 1)
         pdl__export_note(x,
                          "pipeline of %lld: neither FSDP nor accelerate trains with one; plan with --strategy data",

@@ -146,6 +146,10 @@ pdl_status_t pdl__export_megatron(pdl__exported_t *x)
     add_experts(x);
     pdl__export_number(x, "tensor-model-parallel-size", (double)x->tensor);
     pdl__export_flag(x, "sequence-parallel", x->plan->sequence_parallel && x->tensor > 1);
+    if (x->context > 1) {
+        pdl__export_number(x, "context-parallel-size", (double)x->context);
+        pdl__export_text(x, "cp-comm-type", "a2a");
+    }
     if (x->net.experts > 0 && x->tensor > 1 && !x->plan->sequence_parallel)
         pdl__export_note(
             x, "experts with a tensor axis: Megatron-LM trains them with --sequence-parallel only; add it");

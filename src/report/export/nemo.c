@@ -56,6 +56,7 @@ static void add_strategy(pdl__exported_t *x)
         pdl__export_text(x, "strategy.pipeline_model_parallel_layout", "%s", layout);
     else if (plan->virtual_stages > 1)
         pdl__export_number(x, "strategy.virtual_pipeline_model_parallel_size", plan->virtual_stages);
+    if (x->context > 1) pdl__export_number(x, "strategy.context_parallel_size", (double)x->context);
     pdl__export_bool(x, "strategy.sequence_parallel", plan->sequence_parallel && x->tensor > 1);
     if (x->net.experts > 0) {
         pdl__export_number(x, "strategy.expert_model_parallel_size", (double)x->tensor);

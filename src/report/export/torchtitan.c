@@ -82,6 +82,12 @@ static void add_splits(pdl__exported_t *x)
 
     pdl__export_number(x, "parallelism.tensor_parallel_degree", (double)x->tensor);
     pdl__export_number(x, "parallelism.pipeline_parallel_degree", (double)x->pipeline);
+    if (x->context > 1) {
+        pdl__export_number(x, "parallelism.context_parallel_degree", (double)x->context);
+        pdl__export_note(
+            x, "tokens over %lld ranks: torchtitan passes keys and values round instead of exchanging heads",
+            (long long)x->context);
+    }
     if (x->pipeline > 1) {
         pdl__export_text(x, "parallelism.pipeline_parallel_schedule", "%s", schedules[x->plan->schedule]);
         pdl__export_number(x, "parallelism.pipeline_parallel_microbatch_size", (double)x->micro);
