@@ -74,7 +74,8 @@ for line in open("table"):
     if re.match(r"\d+$", fields[0]):
         rows[int(fields[0])] = fields
     elif fields[0] == "-":
-        rows[fields[1]] = fields
+        for name in fields[1].split(": not possible")[0].split(", "):
+            rows[name] = fields
 possible = [c for c in plan["candidates"] if c["feasible"]]
 assert possible and len(rows) == len(plan["candidates"])
 assert [c["rank"] for c in possible] == list(range(1, len(possible) + 1))

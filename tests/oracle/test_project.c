@@ -212,7 +212,8 @@ static pdl_config_t pipeline(int64_t stages, int64_t micro_batches)
     return config;
 }
 
-/* (m + p - 1) passes of a stage, bubble share (p-1)/(p+m-1), with v chunks a v-th of that. */
+/* (m + p - 1) passes of a stage, bubble share (p-1)/(p+m-1), with v virtual stages a v-th of that, if every stage has a micro-batch; with
+   one micro-batch stages wait for each other however they are cut. */
 static void pipeline_follows_its_formula(void)
 {
     bench_t b = begin(equal_layers, abci, simple());
@@ -230,7 +231,8 @@ static void pipeline_follows_its_formula(void)
             config.schedule = PDL_SCHEDULE_INTERLEAVED;
             config.virtual_stages = 2;
             pdl_projection_t v = evaluate(&b, &config);
-            CHECK_NEAR(v.bubble_s / passes, (double)(p - 1) / (double)(2 * m), 0.03);
+            if (m >= p) CHECK_NEAR(v.bubble_s / passes, (double)(p - 1) / (double)(2 * m), 0.03);
+            if (m == 1) CHECK_NEAR(v.bubble_s / passes, (double)(p - 1), 0.03);
         }
     end(&b);
 }

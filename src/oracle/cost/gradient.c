@@ -9,6 +9,12 @@ typedef struct volume {
     double weights, tensors; /* elements and tensors exchanged by one rank */
 } volume_t;
 
+/* Whether replicas share state out. */
+static bool is_shared(const pdl_case_t *c)
+{
+    return c->sharding != PDL_SHARDING_NONE && c->data > 1;
+}
+
 double pdl__gradient_width(const pdl_parameters_t *p, pdl_precision_t precision)
 {
     /* FP16 is scaled and exchanged as it is, unless weights have 32 bits. */
@@ -47,11 +53,13 @@ static double startup_seconds(const pdl_oracle_t *oracle, const pdl_case_t *c, c
 }
 
 /* Updated weights are gathered at once: no bucket starts that. */
-static void take_gather(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_group_t *group, double bytes,
-                        pdl__gradient_cost_t *e)
+static void add_gather(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_group_t *group, double bytes,
+                       double *startup_s, pdl__gradient_cost_t *e)
 {
-    e->gather_s = gather_seconds(oracle, c, group, bytes);
-    e->startup_s -= fmax(0, 2 * e->gather_s - gather_seconds(oracle, c, group, 2 * bytes));
+    double once = gather_seconds(oracle, c, group, bytes);
+
+    e->gather_s += once;
+    *startup_s -= fmax(0, 2 * once - gather_seconds(oracle, c, group, 2 * bytes));
 }
 
 static double tensor_by_tensor(const pdl_oracle_t *oracle, const pdl_group_t *group, const volume_t *v,
@@ -72,11 +80,14 @@ static double packed(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_
 }
 
 /* Pieces sum their gradients inside the group first; then every rank, or in the published study of spatial
-   splits a leader through host memory, exchanges over the replicas. */
+   splits a leader through host memory, exchanges over the replicas. Where state is shared out over the replicas, these reduce and
+   gather all of it, and pieces sum what a rank has a share of. */
 static double wide_exchange(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_group_t *inner,
                             const pdl_group_t *outer, const volume_t *v, const pdl_sums_t *sums, double bytes)
 {
-    double inside = pdl_collective_seconds(inner, PDL_ALLREDUCE, &c->inner_algorithm, oracle->p.ring_only, bytes);
+    bool   shared = is_shared(c);
+    double inside = pdl_collective_seconds(inner, PDL_ALLREDUCE, &c->inner_algorithm, oracle->p.ring_only,
+                                           shared ? bytes / outer->ranks : bytes);
 
     if (c->spatial && oracle->p.host_spatial_gradients) {
         double ring = 2 * (outer->ranks - 1) / outer->ranks;
@@ -84,7 +95,7 @@ static double wide_exchange(const pdl_oracle_t *oracle, const pdl_case_t *c, con
                ring * sums->host_gradients;
     }
     /* Reduce-scatter inside, the replicas' share of every rank, allgather inside. */
-    return inside + packed(oracle, c, outer, v, bytes / inner->ranks);
+    return inside + packed(oracle, c, outer, v, shared ? bytes : bytes / inner->ranks);
 }
 
 static double share_of(double part, double whole)
@@ -159,15 +170,19 @@ pdl_status_t pdl__gradient_total(pdl_oracle_t *oracle, const pdl_case_t *c, cons
         e->total_s +=
             pack ? packed(oracle, c, &outer, &narrow, bytes) : tensor_by_tensor(oracle, &outer, &narrow, bytes);
         e->startup_s = startup_seconds(oracle, c, &outer, bytes);
-        if (pack && (c->sharding == PDL_SHARDING_ZERO1 || c->sharding == PDL_SHARDING_ZERO2))
-            take_gather(oracle, c, &outer, bytes, e);
+        if (pack && is_shared(c) && c->sharding != PDL_SHARDING_ZERO3)
+            add_gather(oracle, c, &outer, bytes, &e->startup_s, e);
     }
     if (wide.weights > 0) {
         double bytes = wide.weights * item, seconds = wide_exchange(oracle, c, &inner, &outer, &wide, s, bytes);
+        double before = e->gather_s;
+        double startup = startup_seconds(oracle, c, &inner, is_shared(c) ? bytes / outer.ranks : bytes);
         e->total_s += seconds;
-        e->wide_s = seconds * s->wide_weights / wide.weights;
-        e->startup_s = fmax(e->startup_s, startup_seconds(oracle, c, &inner, bytes) +
-                                              startup_seconds(oracle, c, &outer, bytes / inner.ranks));
+        if (is_shared(c) && c->sharding != PDL_SHARDING_ZERO3 && !host)
+            add_gather(oracle, c, &outer, bytes, &startup, e);
+        e->wide_s = (seconds - (e->gather_s - before)) * s->wide_weights / wide.weights;
+        startup += startup_seconds(oracle, c, &outer, is_shared(c) ? bytes : bytes / inner.ranks);
+        e->startup_s = fmax(e->startup_s, startup);
     }
     e->phi = outer.phi;
     e->kappa = outer.kappa;

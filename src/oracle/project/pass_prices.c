@@ -185,16 +185,18 @@ static pdl_status_t price_tensors(const pdl__pass_prices_t *pp, double tensors, 
 }
 
 /* Gradients that are partial over an inner axis too are summed inside the group first; then every rank exchanges
-   its share, *bytes, with the replicas. */
+   its share, *bytes, with the replicas. Where these share state out, they exchange all, and of that a share is summed inside. */
 static pdl_status_t price_inside(const pdl__pass_prices_t *pp, const pdl_sums_t *sums, int stage,
                                  double *exchange_s, double *bytes)
 {
     const pdl_case_t *c = &pp->c;
     double            all = sums->wide_weights * pp->profile->compute.item_bytes, seconds;
-    pdl_comm_query_t  inside = {PDL_ALLREDUCE, &c->inner_algorithm, c->inner, c->inner_stride, all};
+    bool              shared = c->sharding != PDL_SHARDING_NONE && c->data > 1;
+    pdl_comm_query_t  inside = {PDL_ALLREDUCE, &c->inner_algorithm, c->inner, c->inner_stride,
+                               shared ? all / (double)c->data : all};
     pdl_status_t      status = price(pp, &inside, stage, 1, &seconds);
 
-    *bytes = all / (double)c->inner;
+    *bytes = shared ? all : all / (double)c->inner;
     *exchange_s += seconds + packing_seconds(&pp->oracle->p, sums->wide_tensors, *bytes);
     return status;
 }

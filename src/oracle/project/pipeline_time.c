@@ -111,6 +111,78 @@ static double rounds(const pdl__runs_t *r, const pass_t *pass, int64_t n, double
     return once + longest;
 }
 
+/* A stage of an interleaved pipeline: micro-batches go through its virtual stages in groups as large as the pipeline. */
+typedef struct interleaved {
+    const pdl__runs_t *r;
+    const pass_t      *pass;  /* of its first virtual stage; the next are a pipeline further */
+    int64_t            all;   /* passes each way */
+    int64_t            ahead; /* forward passes before the first backward pass */
+} interleaved_t;
+
+/* The first n forward or backward passes of the stage. */
+static double first_passes(const interleaved_t *line, int64_t n, bool backward)
+{
+    int64_t group = line->r->c->pipeline, chunks = line->r->c->virtual_stages, turns = n / (group * chunks);
+    double  seconds = 0;
+
+    if (n <= 0) return 0;
+    n -= turns * group * chunks;
+    for (int64_t i = 0; i < chunks; i++, n -= group) {
+        const pass_t *pass = &line->pass[(backward ? chunks - 1 - i : i) * group];
+        int64_t       times = turns * group + (n > group ? group : n > 0 ? n : 0);
+        seconds += (double)times * (backward ? pass->backward : pass->forward);
+    }
+    return seconds;
+}
+
+/* The first micro-batch comes to a virtual stage; the stage does what it has to until the last one has gone through that; this goes
+   on to the end and back. Backward pass number j is followed by forward pass j + ahead. */
+static double through_forward(const interleaved_t *line, int64_t chunk, double once)
+{
+    int64_t group = line->r->c->pipeline, first = chunk * group;
+    int64_t last = line->all - line->r->c->virtual_stages * group + first + group - 1;
+    double  work = first_passes(line, last + 1, false) - first_passes(line, first, false) +
+                  first_passes(line, last + 1 - line->ahead, true) -
+                  first_passes(line, first + 1 - line->ahead, true);
+
+    return once - line->pass[first].forward + work;
+}
+
+static double through_backward(const interleaved_t *line, int64_t chunk, double once)
+{
+    int64_t group = line->r->c->pipeline, chunks = line->r->c->virtual_stages;
+    int64_t first = (chunks - 1 - chunk) * group, last = line->all - chunks * group + first + group - 1;
+    int64_t from = first + line->ahead, to = last + line->ahead;
+    double  work = first_passes(line, last + 1, true) - first_passes(line, first, true) +
+                  first_passes(line, to < line->all ? to : line->all, false) -
+                  first_passes(line, from < line->all ? from : line->all, false);
+
+    return once - line->pass[chunk * group].backward + work;
+}
+
+/* Chains through the longest passes of every stage, of whole groups of micro-batches. */
+static double through_groups(const pdl__runs_t *r, const pass_t *pass)
+{
+    int64_t stages = r->c->pipeline, chunks = r->c->virtual_stages, whole = r->c->micro_batches / stages * stages;
+    double  once = 0, longest = 0;
+
+    for (int64_t k = 0; k < r->cut->count; k++) once += pass[k].both + pass[k].way;
+    for (int64_t s = 0; s < stages && whole > 0; s++) {
+        interleaved_t line = {.r = r, .pass = &pass[s], .all = whole * chunks};
+        int64_t       forward = 0, backward = 0;
+
+        line.ahead = 2 * (stages - s - 1) + (chunks - 1) * stages + 1;
+        if (line.ahead > line.all || r->c->run_mode == PDL_INFERENCE) line.ahead = line.all;
+        for (int64_t c = 1; c < chunks; c++) {
+            if (pass[s + c * stages].forward > pass[s + forward * stages].forward) forward = c;
+            if (pass[s + c * stages].backward > pass[s + backward * stages].backward) backward = c;
+        }
+        longest = larger(longest, through_forward(&line, forward, once));
+        longest = larger(longest, through_backward(&line, backward, once));
+    }
+    return larger(once, longest);
+}
+
 static double longest_chain(const pdl__runs_t *r, const pass_t *pass)
 {
     int64_t stages = r->c->pipeline;
@@ -124,9 +196,10 @@ static double longest_chain(const pdl__runs_t *r, const pass_t *pass)
         longest = larger(longest, busy_stage(r, pass, s, front, larger(0, once - front - pass[s].both)));
         front += pass[s].both + (s + 1 < r->cut->count ? pass[s + 1].way : 0);
     }
+    if (r->c->virtual_stages > 1) return larger(longest, through_groups(r, pass));
     /* No round is longer than as many turns of the slowest stage. */
     double most = once + (double)(r->c->micro_batches - 1) * slowest;
-    for (int64_t n = 2; r->c->virtual_stages == 1 && longest < most * (1 - 1e-12); n *= 2) {
+    for (int64_t n = 2; longest < most * (1 - 1e-12); n *= 2) {
         longest = larger(longest, rounds(r, pass, n < stages ? n : stages, once));
         if (n >= stages) break;
     }

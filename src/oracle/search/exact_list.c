@@ -116,6 +116,8 @@ static pdl_status_t add_strategy(const pdl_oracle_t *oracle, const pdl_request_t
     pdl_strategy_mesh_t  mesh = {0};
     pdl_status_t         status = PDL_OK;
 
+    /* Nothing that could be split in space, or by its tokens. */
+    if (pdl_strategy_has(strategy, PDL_AXIS_SPATIAL) && layer < 0) return PDL_OK;
     while (pdl_strategy_next_mesh(strategy, r->pe, layers, &mesh) && !status) {
         pdl_config_t config = pdl_config_on(strategy, &mesh);
         if (mesh.inner > limit || mesh.pipeline > layers - 1 || mesh.data > r->batch) continue;

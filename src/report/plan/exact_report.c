@@ -50,7 +50,7 @@ void pdl__exact_print(const pdl_search_t *search, FILE *stream)
     print_counts(exact, stream);
     print_certificate(search, stream);
     if (exact->count > 0)
-        fprintf(stream, "%s by the closed form, in which stages do not wait for each other: %s, %s, %s",
+        fprintf(stream, "%s by the closed form, before it is replayed: %s, %s, %s",
                 exact->certified ? "best" : "best so far", exact->best[0].config.strategy->name,
                 pdl__cell_mesh(&exact->best[0].config, cell),
                 pdl_format_seconds(exact->best[0].projection.total_s, seconds));
