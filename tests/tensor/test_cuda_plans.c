@@ -118,6 +118,33 @@ static void a_folded_image_has_plans(void)
     check_form("folded", &form);
 }
 
+/* What a rank has at the border of space: padding behind its input alone, which is smaller than a window. With such a form the
+   heuristics of cuDNN 9.19 end the process on a GPU. */
+static void cudnn_is_not_asked_for_small_borders(void)
+{
+    pdl__cuda_form_t form = {.type = PDL_DTYPE_F32,
+                             .samples = 5,
+                             .space = 2,
+                             .groups = 1,
+                             .channels = 8,
+                             .wide_stride = 8,
+                             .filters = 8,
+                             .narrow_stride = 8,
+                             .wide = {6, 2, 1},
+                             .narrow = {6, 1, 1},
+                             .kernel = {3, 3, 1},
+                             .step = {1, 1, 1},
+                             .dilation = {1, 1, 1},
+                             .pad_low = {1, 0, 0},
+                             .bias = true};
+    pdl__conv_wish_t wish = {.workspace = (size_t)256 << 20};
+    char             plan[PDL__CONV_PRODUCTS][PDL__CONV_NAME] = {"", "", ""};
+
+    CHECK_INT(api->convs->propose(device, &form, &wish, plan), PDL_ERR_UNSUPPORTED);
+    form.wide[1] = 3; /* whole under a window */
+    CHECK_OK(api->convs->propose(device, &form, &wish, plan));
+}
+
 int main(void)
 {
     const void *table = NULL;
@@ -132,5 +159,6 @@ int main(void)
     RUN(a_folded_image_has_plans);
     RUN(resnet50_has_plans);
     RUN(resnet18_has_plans_in_fp32);
+    RUN(cudnn_is_not_asked_for_small_borders);
     return test_done();
 }

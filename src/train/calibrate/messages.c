@@ -138,7 +138,8 @@ static pdl_status_t allreduce(pdl__calibrate_t *c, const place_t *place, int64_t
     return status;
 }
 
-/* Work of a rank in a stream of its own, as training has it: the messages' stream waits for it, and it for the messages. */
+/* Work of a rank in a stream of its own, as training has it: the messages' stream waits for it, and it for the messages. A rank
+   with two streams that wait keeps its slice of the device's time; one with a single stream gives it away. */
 typedef struct rounds {
     const place_t       *place;
     pdl_exchange_t      *exchange;
@@ -157,31 +158,38 @@ static pdl_status_t order(const rounds_t *r, pdl_tensor_stream_t *before, pdl_te
 
 static pdl_status_t queue_round(const rounds_t *r, bool working, bool sending)
 {
+    bool         both = working && sending;
     pdl_status_t status = working ? pdl__stall(&r->stall, r->work, TURN_WORK_S) : PDL_OK;
 
-    if (status || !sending) return status;
-    status = order(r, r->work, r->place->stream, 0);
-    if (!status) status = pdl_exchange_ready(r->exchange, 0);
-    if (!status) status = pdl_exchange_wait(r->exchange, 0);
-    return status ? status : order(r, r->place->stream, r->work, 1);
+    if (!status && both) status = order(r, r->work, r->place->stream, 0);
+    if (!status && sending) status = pdl_exchange_ready(r->exchange, 0);
+    if (!status && sending) status = pdl_exchange_wait(r->exchange, 0);
+    return status || !both ? status : order(r, r->place->stream, r->work, 1);
+}
+
+static pdl_status_t finish(const rounds_t *r)
+{
+    pdl_tensor_device_t *device = r->place->device;
+    pdl_status_t         status = device->ops->synchronise(device, r->work);
+
+    return status ? status : device->ops->synchronise(device, r->place->stream);
 }
 
 /* Seconds of a round in which ranks work, send, or both. Nothing but the last round is waited for; the first few, which open what
    ranks share, are left out. */
 static pdl_status_t time_rounds(pdl__calibrate_t *c, const rounds_t *r, bool working, bool sending, double *seconds)
 {
-    pdl_tensor_device_t *device = r->place->device;
-    int                  rounds = c->options->quick ? TURN_ROUNDS / 5 : TURN_ROUNDS;
-    double               start_s = 0;
-    pdl_status_t         status = PDL_OK;
+    int          rounds = c->options->quick ? TURN_ROUNDS / 5 : TURN_ROUNDS;
+    double       start_s = 0;
+    pdl_status_t status = PDL_OK;
 
     for (int i = -2; i < rounds && !status; i++) {
-        if (i == 0) status = device->ops->synchronise(device, r->work);
+        if (i == 0) status = finish(r);
         if (i == 0 && !status) status = pdl_ranks_barrier(c->ranks);
         if (i == 0) start_s = pdl__seconds();
         if (!status) status = queue_round(r, working, sending);
     }
-    if (!status) status = device->ops->synchronise(device, r->work);
+    if (!status) status = finish(r);
     status = pdl_ranks_agree(c->ranks, status); /* when the last one is through */
     *seconds = (pdl__seconds() - start_s) / rounds;
     return status;

@@ -41,13 +41,17 @@ static pdl__cudnn_descriptor_t make_tensor(pdl__cudnn_graph_t *graph, int space,
    compute-sanitizer). */
 #define OVERREADS 1
 
+static int64_t window_reach(const pdl__cuda_form_t *form, int d)
+{
+    return (int64_t)(form->kernel[d] - 1) * form->dilation[d] + 1;
+}
+
 /* What has to follow the input so that there are as many windows as the output has positions; negative: not possible. As much as
    before it where that gives no window more: cuDNN has more plans for that. */
 static int64_t padding_behind(const pdl__cuda_form_t *form, int d)
 {
-    int64_t reach = (int64_t)(form->kernel[d] - 1) * form->dilation[d] + 1,
-            before = form->wide[d] + form->pad_low[d];
-    int64_t behind = (int64_t)(form->narrow[d] - 1) * form->step[d] + reach - before;
+    int64_t before = form->wide[d] + form->pad_low[d];
+    int64_t behind = (int64_t)(form->narrow[d] - 1) * form->step[d] + window_reach(form, d) - before;
 
     if (behind <= form->pad_low[d] && form->pad_low[d] - behind < form->step[d]) return form->pad_low[d];
     if (behind >= 0) return behind;
@@ -55,12 +59,15 @@ static int64_t padding_behind(const pdl__cuda_form_t *form, int d)
     return -behind < form->step[d] ? 0 : -1;
 }
 
-/* Whether cuDNN can be asked at all. */
+/* Whether cuDNN can be asked at all. Its heuristics fail by a bad address where a window is larger than the input with the padding
+   before it on both sides (9.19: an input of 2 with 1 behind it under a window of 3, as ranks at the border of space have). */
 static bool is_possible(const pdl__cuda_form_t *form)
 {
     if (form->channels != form->wide_stride || form->filters != form->narrow_stride) return false;
     for (int d = 0; d < PDL_MAX_SPACE; d++)
-        if (form->pad_low[d] < 0 || padding_behind(form, d) < 0) return false;
+        if (form->pad_low[d] < 0 || padding_behind(form, d) < 0 ||
+            window_reach(form, d) > form->wide[d] + 2 * (int64_t)form->pad_low[d])
+            return false;
     return true;
 }
 
