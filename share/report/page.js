@@ -15,6 +15,7 @@ async function begin() {
         make("button", {type: "button", click: chooseTheme}, "light or dark"));
     document.querySelector("header").append(tools);
     document.body.append(live);
+    prepareRuns(page);
     prepare(document);
     if (typeof DecompressionStream !== "undefined") await prepareTimelines();
     addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((part) => { part.open = true; }));
@@ -27,6 +28,7 @@ async function begin() {
         details.open = matchMedia("(min-width: 900px)").matches;
         document.body.classList.add("asks");
         byId("main").before(details);
+        dispatchEvent(new Event("resize")); /* timelines have less room now */
         globalThis.paradl = whatIf; /* for tests, and for whoever likes a console */
         await whatIf.check();
         whatIf.readAddress();

@@ -67,6 +67,7 @@ function prepareChart(chart) {
     const marks = [...chart.querySelectorAll("title")].map((title) => title.parentElement).filter((mark) => mark !== chart);
     let at = -1;
     if (marks.length === 0) return;
+    if (chart.hasAttribute("tabindex")) return; /* it has keys of its own */
     chart.setAttribute("tabindex", "0");
     chart.addEventListener("keydown", (event) => {
         const step = {ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1}[event.key];

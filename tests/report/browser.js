@@ -41,12 +41,13 @@ function makePages() {
     const names = ["plan.json", "simulation.json", "run.jsonl", "sweep.json", "collective.json", "program.json", "validation.json", "hostile.json"];
     for (const name of names) command("report", name, "-o", name.split(".")[0] + ".html");
     command("report", "plan.json", "simulation.json", "run.jsonl", "-o", "several.html");
+    command("report", "plan.yaml", "-o", "file.html");
     command("plan", "--model", "resnet-tiny", "--data", "synthetic", "--system", "local", "--devices", "1", "--batch", "32", "--strategy", "serial",
             "-o", "tiny.yaml", "--trace", "projected.json");
     command("train", "tiny.yaml", "--data", "synthetic", "--samples", "128", "--threads", "1", "--epochs", "1", "--lr", "0.01", "--quiet",
             "--trace", "measured.json");
     command("report", "projected.json", "measured.json", "-o", "timelines.html");
-    return [...names.map((name) => name.split(".")[0]), "several", "timelines"];
+    return [...names.map((name) => name.split(".")[0]), "several", "file", "timelines"];
 }
 
 /* The policy of a page forbids what drivers evaluate as text in a loop; a function that is sent each time is allowed. */
@@ -69,14 +70,14 @@ async function open(browser, name, options) {
 
 async function everyKind(browser, names) {
     for (const name of names) {
-        for (const [width, scheme] of [[1280, "light"], [800, "dark"], [400, "light"], [1280, "dark"]]) {
-            const {page, troubles, milliseconds} = await open(browser, name, {viewport: {width, height: 900}, colorScheme: scheme});
+        for (const [width, scheme, forced] of [[1280, "light"], [800, "dark"], [400, "light"], [1280, "dark"], [1280, "light", "active"]]) {
+            const {page, troubles, milliseconds} = await open(browser, name, {viewport: {width, height: 900}, colorScheme: scheme, forcedColors: forced || "none"});
             check(troubles.length === 0, `${name}: ${troubles.join("; ")}`);
             check(await page.title() !== "run", `${name}: a document was executed`);
             check(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth + 1), `${name}: wider than a screen of ${width}`);
-            if (name === "plan" && width === 1280 && scheme === "light")
+            if (name === "plan" && width === 1280 && scheme === "light" && !forced)
                 console.log(`plan: ready after ${milliseconds} ms, ${(fs.statSync(path.join(folder, "plan.html")).size / 1e3).toFixed(0)} kB`);
-            await page.screenshot({path: path.join(folder, `${name}-${width}-${scheme}.png`)});
+            await page.screenshot({path: path.join(folder, `${name}-${width}-${forced ? "forced" : scheme}.png`)});
             if (width !== 400) {
                 await page.evaluate(axe);
                 const found = await page.evaluate(() => axe.run({resultTypes: ["violations"]}));
@@ -197,6 +198,7 @@ async function whatIfNetwork(browser) {
 
 async function timelines(browser) {
     const {page, troubles} = await open(browser, "timelines", {viewport: {width: 1280, height: 900}});
+    await until(page, () => globalThis.timelines && timelines.length === 2, 20000);
     const events = JSON.parse(fs.readFileSync(path.join(folder, "measured.json"))).traceEvents.filter((event) => event.ph === "X");
     check(await page.evaluate(() => timelines[1].count) === events.length, "the timeline has not all operations");
     const sum = events.filter((event) => event.name.startsWith("forward ")).reduce((all, event) => all + event.dur, 0);
@@ -270,6 +272,19 @@ async function largeTimelines(browser) {
     }
 }
 
+async function runCurves(browser) {
+    const {page} = await open(browser, "run", {viewport: {width: 1280, height: 900}});
+    const log = fs.readFileSync(path.join(folder, "run.jsonl"), "utf8").trim().split("\n").map((line) => JSON.parse(line)).filter((line) => line.step);
+    await page.focus("svg.chart[data-over=update]");
+    await page.keyboard.press("Home");
+    for (let i = 0; i < 4; i++) await page.keyboard.press("ArrowRight");
+    const said = await page.textContent(".curves"), drawn = await page.evaluate(() => document.querySelectorAll(".cursor[d]").length);
+    check(said.startsWith(`update ${log[4].step}, loss ${log[4].loss.toPrecision(4)}, `), "a curve says: " + said);
+    check(drawn >= 3 && await page.evaluate(() => new Set([...document.querySelectorAll(".cursor[d]")].map((line) => line.getAttribute("d").split(" ")[0])).size) <= 2,
+          `${drawn} cursors, not at one place`);
+    await page.close();
+}
+
 async function byKeys(browser) {
     const {page} = await open(browser, "plan", {viewport: {width: 1280, height: 900}});
     await page.focus("svg.chart");
@@ -279,9 +294,11 @@ async function byKeys(browser) {
     await page.keyboard.press("PageUp");
     await settled(page);
     check(await page.evaluate(() => paradl.state.devices === 1024), "page up does not double the devices");
-    const pdf = await page.pdf({format: "A4"});
-    const pages = (pdf.toString("latin1").match(/\/Type\s*\/Page[^s]/g) || []).length;
-    console.log(`print: ${pages} pages`);
+    await page.emulateMedia({media: "print"});
+    const clipped = await page.evaluate(() => [...document.querySelectorAll("main table")].filter((table) => table.getBoundingClientRect().width > 760).length);
+    const pdf = await page.pdf({format: "A4", margin: {top: "1cm", bottom: "1cm", left: "1cm", right: "1cm"}, path: path.join(folder, "plan.pdf")});
+    const pages = Math.max(...[...pdf.toString("latin1").matchAll(/\/Count (\d+)/g)].map((found) => Number(found[1])));
+    console.log(`print: ${pages} pages, ${clipped} tables that are too wide`);
     check(pages >= 1 && pages <= 12, `${pages} printed pages`);
     await page.close();
 }
@@ -293,6 +310,7 @@ async function byKeys(browser) {
         await everyKind(browser, names);
         await whatIf(browser);
         await whatIfNetwork(browser);
+        await runCurves(browser);
         await byKeys(browser);
         await timelines(browser);
         await largeTimelines(browser);

@@ -212,6 +212,18 @@ void pdl__drawing_fill(const pdl__drawing_t *d, int s)
         fprintf(d->stream, " style=\"fill:url(#%s-p%d)\"", d->chart->id != NULL ? d->chart->id : "chart", s);
 }
 
+/* What a script needs to find the value under the pointer, of linear axes. */
+static void write_axis(const pdl__drawing_t *d)
+{
+    const pdl__axis_t *axis = d->x.axis;
+
+    if (axis->scale != PDL__SCALE_LINEAR || axis->label == NULL) return;
+    fprintf(d->stream, " data-x=\"%.1f %.1f %.17g %.17g\" data-y=\"%.1f %.1f\" data-over=\"", d->left, d->right,
+            d->x.low, d->x.high, d->top, d->bottom);
+    pdl__chart_escape(axis->label, d->stream);
+    fputc('"', d->stream);
+}
+
 static void begin(const pdl__drawing_t *d, bool alone)
 {
     const char *id = d->chart->id != NULL ? d->chart->id : "chart";
@@ -219,8 +231,10 @@ static void begin(const pdl__drawing_t *d, bool alone)
     if (alone) fputs("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n", d->stream);
     fprintf(d->stream,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"chart\" role=\"img\" aria-labelledby=\"%s-t %s-d\" "
-            "width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\">\n<title id=\"%s-t\">",
-            id, id, d->width, d->height, d->width, d->height, id);
+            "width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\"",
+            id, id, d->width, d->height, d->width, d->height);
+    write_axis(d);
+    fprintf(d->stream, ">\n<title id=\"%s-t\">", id);
     pdl__chart_escape(d->chart->title, d->stream);
     fprintf(d->stream, "</title>\n<desc id=\"%s-d\">", id);
     pdl__chart_escape(d->chart->description != NULL ? d->chart->description : d->chart->title, d->stream);

@@ -59,6 +59,17 @@ static const pdl_json_value_t *largest_limit(const pdl_json_value_t *candidate)
     return most;
 }
 
+/* A sentence a line. */
+static void explain(pdl__page_t *page, const char *text)
+{
+    while (*text != '\0') {
+        size_t length = strcspn(text, "\n");
+
+        if (length > 0) pdl__page_say(page, "%.*s", (int)length, text);
+        text += length + (text[length] == '\n');
+    }
+}
+
 static void answer(pdl__page_t *page, const pdl__document_t *plan, const pdl_json_value_t *best)
 {
     const pdl_json_value_t *limit = largest_limit(best);
@@ -77,11 +88,11 @@ static void answer(pdl__page_t *page, const pdl__document_t *plan, const pdl_jso
                      pdl_format_seconds(pdl_json_number_of(best, "high_s"), high),
                      isfinite(epoch_s) ? ", per epoch " : "",
                      isfinite(epoch_s) ? pdl_format_seconds(epoch_s, epoch) : "");
-    if (limit != NULL)
+    if (pdl_json_text_of(plan->head, "explanation") != NULL)
+        explain(page, pdl_json_text_of(plan->head, "explanation"));
+    else if (limit != NULL)
         pdl__page_say(page, "%s is %.0f %%: %s.", pdl__page_or(pdl_json_text_of(limit, "name"), "?"),
                       100 * pdl_json_number_of(limit, "share"), pdl__page_or(pdl_json_text_of(limit, "hint"), ""));
-    if (pdl_json_text_of(plan->head, "explanation") != NULL)
-        pdl__page_say(page, "%s", pdl_json_text_of(plan->head, "explanation"));
 }
 
 static void ranking(pdl__page_t *page, const pdl__document_t *plan)

@@ -10,10 +10,10 @@ static const char reading[] =
     "h1{font-size:1.5rem}h2{font-size:1.3rem;margin-top:2.5rem;border-top:2px solid var(--grid);padding-top:1rem}\n"
     "h3{font-size:1.1rem;margin-bottom:.3rem}h1,h2,h3,p{overflow-wrap:anywhere}\n"
     ".answer{font-size:1.15rem;font-weight:600}.wide{overflow-x:auto}figure{margin:0 0 1rem}.wide .chart{min-width:40rem}\n"
-    ".wide td:not(.n){min-width:7rem}.wide td:not(.n):last-child{min-width:13rem}\n"
+    ".wide td:not(.n){min-width:5rem}.wide td:not(.n):last-child{min-width:11rem}.wide th[scope=row]{overflow-wrap:anywhere;min-width:6rem}\n"
     "figcaption,caption{font-size:.9rem;text-align:left;padding:.3rem 0}\n"
-    "table{border-collapse:collapse;font-size:.9rem}\n"
-    "th,td{padding:.2rem .6rem;border-bottom:1px solid var(--grid);text-align:left;vertical-align:top;font-weight:400}\n"
+    "table{border-collapse:collapse;font-size:.875rem}\n"
+    "th,td{padding:.2rem .45rem;border-bottom:1px solid var(--grid);text-align:left;vertical-align:top;font-weight:400}\n"
     "thead th{font-weight:600}.n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}\n"
     "code{font-size:.85rem;overflow-wrap:anywhere}a{color:inherit}:focus-visible{outline:2px solid}\n"
     ".skip,.unseen{position:absolute;left:-99rem}.skip:focus{left:1rem}\n";
@@ -21,7 +21,7 @@ static const char reading[] =
 static const char controls[] =
     "header{display:flex;flex-wrap:wrap;justify-content:space-between;align-items:baseline}\n"
     "button,input,select,summary{font:inherit;color:inherit}\n"
-    "button,select,input[type=number],input[type=search]{background:var(--paper);border:1px solid;border-radius:.3rem;padding:.1rem .5rem}\n"
+    "button,select,input[type=number],input[type=search],input[type=text]{background:var(--paper);border:1px solid;border-radius:.3rem;padding:.1rem .5rem}\n"
     "button.sort{border:0;padding:0;font-weight:600;text-align:inherit;cursor:pointer;text-decoration:underline dotted}\n"
     "[aria-sort=ascending] .sort::after{content:\" \\2191\"}[aria-sort=descending] .sort::after{content:\" \\2193\"}\n"
     ".asks{max-width:96rem;display:grid;grid-template-columns:23rem minmax(0,1fr);column-gap:2rem}\n"
@@ -29,13 +29,16 @@ static const char controls[] =
     ".what{position:sticky;top:0;align-self:start;max-height:100vh;overflow:auto}.what summary{font-weight:600;padding:.3rem 0}\n"
     ".panel h2{display:none}.again{display:block}.control input,.control select{min-width:0;width:100%;box-sizing:border-box}\n"
     ".control{display:grid;grid-template-columns:8.5rem minmax(0,1fr) 6.5rem;gap:.5rem;align-items:center;font-size:.9rem;padding:.1rem 0}\n"
-    ".control select{grid-column:2/-1}.difference{font-weight:600;border-left:.4rem solid var(--hue1);padding-left:.6rem}\n"
+    ".control select,.control input[type=text]{grid-column:2/-1}.difference{font-weight:600;border-left:.4rem solid var(--hue1);padding-left:.6rem}\n"
     ".wide .map td,.wide .map th{padding:.1rem .3rem;min-width:0}.win{border-left:.5rem solid}.win span{color:var(--ink)}\n"
-    ".at{stroke:var(--ink);stroke-width:3}.moves canvas{display:block;margin:.5rem 0}@media screen{.paper-only{display:none}}\n"
+    ".at{stroke:var(--ink);stroke-width:3}.moves{overflow:hidden}.moves canvas{display:block;margin:.5rem 0}.cursor{stroke:var(--ink)}.moves p,.curves{min-height:3em}@media screen{.paper-only{display:none}}\n"
     "@media (max-width:899px){.asks{display:block}.what{position:static;max-height:none}}\n"
+    "@media (forced-colors:active){:root,:root[data-theme]{--ink:CanvasText;--paper:Canvas;--grid:GrayText}.win,.difference{border-left-color:CanvasText}\n"
+    ".fill,.win{forced-color-adjust:none}}\n"
     "@media (prefers-reduced-motion:reduce){*{transition:none!important;scroll-behavior:auto!important}}\n"
     "@media print{body{display:block;max-width:none;font-size:11px}section{break-inside:avoid}.wide{overflow:visible}\n"
-    ".skip,.what,.tools,.moves,caption input{display:none}}\n";
+    ".skip,.what,.tools,.moves,.curves,caption input,.difference:empty{display:none}table{font-size:9px}th,td{padding:.1rem .25rem}thead{display:table-header-group}\n"
+    "tr,figure{break-inside:avoid}h2,h3{break-after:avoid}.wide .chart{min-width:0;width:100%;height:auto}section:has(tbody tr:nth-child(24)){break-inside:auto}}\n";
 /* clang-format on */
 
 void pdl__page_style(FILE *stream)

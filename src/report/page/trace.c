@@ -231,10 +231,11 @@ static void draw_still(pdl__page_t *page, const pdl__events_t *events)
     char    text[PDL_FORMAT_SIZE];
 
     if (page->text || !find_still(page, events, &still)) return;
-    pdl__page_section(page, "Timeline: %s of %lld %s on %d of %d %s",
+    pdl__page_section(page, "Timeline: %s of %lld %s on %s%d %s",
                       pdl_format_seconds(1e-9 * (double)(still.last_ns - still.first_ns), text),
-                      (long long)still.slices, still.slices == 1 ? "operation" : "operations", still.tracks,
-                      still.all_tracks, still.all_tracks == 1 ? "track" : "tracks");
+                      (long long)still.slices, still.slices == 1 ? "operation" : "operations",
+                      still.tracks < still.all_tracks ? "the first of " : "", still.all_tracks,
+                      still.all_tracks == 1 ? "track" : "tracks");
     draw_rows(page, &still, events);
 }
 

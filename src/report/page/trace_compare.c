@@ -74,7 +74,7 @@ static void compare_two(pdl__page_t *page, const pdl__document_t *base, const pd
     }
     pdl__page_table_end(page);
     if (only[0] + only[1] > 0)
-        pdl__page_say(page, "%d operations are only %s, %d only %s.", only[0], names[0], only[1], names[1]);
+        pdl__page_say(page, "Only %s: %d; only %s: %d.", names[0], only[0], names[1], only[1]);
 }
 
 void pdl__page_compare_traces(pdl__page_t *page, const pdl_documents_t *documents)
