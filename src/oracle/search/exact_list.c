@@ -160,6 +160,14 @@ static int by_group(const void *a, const void *b)
            (x->config.micro_batches < y->config.micro_batches);
 }
 
+/* The longest first, so that threads end together. */
+static int by_length(const void *a, const void *b)
+{
+    const pdl__chain_t *x = a, *y = b;
+
+    return x->count != y->count ? y->count - x->count : x->first - y->first;
+}
+
 static pdl_status_t link_chains(pdl__exact_list_t *list)
 {
     list->chain = calloc((size_t)list->count + 1, sizeof(*list->chain));
@@ -170,6 +178,7 @@ static pdl_status_t link_chains(pdl__exact_list_t *list)
             list->chain[list->chains++] = (pdl__chain_t){.first = i};
         list->chain[list->chains - 1].count++;
     }
+    if (list->chains > 1) qsort(list->chain, (size_t)list->chains, sizeof(*list->chain), by_length);
     return PDL_OK;
 }
 
