@@ -251,6 +251,7 @@ pdl_status_t pdl__setup_swing(pdl_schedule_t *, const pdl_schedule_spec_t *);
 pdl_status_t pdl__setup_bruck_allgather(pdl_schedule_t *, const pdl_schedule_spec_t *);
 pdl_status_t pdl__setup_tree(pdl_schedule_t *, const pdl_schedule_spec_t *);
 pdl_status_t pdl__setup_double_ring(pdl_schedule_t *, const pdl_schedule_spec_t *);
+pdl_status_t pdl__setup_multiport(pdl_schedule_t *, const pdl_schedule_spec_t *);
 pdl_status_t pdl__setup_double_tree(pdl_schedule_t *, const pdl_schedule_spec_t *);
 pdl_status_t pdl__setup_binomial(pdl_schedule_t *, const pdl_schedule_spec_t *);
 pdl_status_t pdl__setup_chain(pdl_schedule_t *, const pdl_schedule_spec_t *);

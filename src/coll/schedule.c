@@ -34,7 +34,8 @@ const char *const pdl_collective_names[PDL_COLL_COUNT] = {"allreduce", "reduce-s
     X("leader", leader, "reduction to one leader per node, ring between leaders, broadcast; any n x g")  \
     X("tree", tree, "binomial tree: reduction, then broadcast; any P")                                   \
     X("double_tree", double_tree, "two pipelined binary trees, half of the vector each; any P")          \
-    X("double_ring", double_ring, "two rings in opposite directions, half of the vector each; any P")
+    X("double_ring", double_ring, "two rings in opposite directions, half of the vector each; any P")    \
+    X("multiport", multiport, "all ports of a torus or hypercube at once, a part of the vector each; P = k^D")
 #define REDUCE_SCATTER(X) TWO_HALVES(X)
 #define ALLGATHER(X) \
     TWO_HALVES(X)    \
@@ -106,7 +107,8 @@ const char *const *pdl_coll_common(void)
 
 const char *const *pdl_coll_direct(void)
 {
-    static const char *const direct[] = {"hd_far", "swing", "shd_near", "shd_far", "rshd", "kautz", NULL};
+    static const char *const direct[] = {"hd_far", "swing", "shd_near",  "shd_far",
+                                         "rshd",   "kautz", "multiport", NULL};
     return direct;
 }
 

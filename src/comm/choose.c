@@ -22,7 +22,7 @@ double pdl__library_seconds(const pdl_message_layer_t *messages, double bytes)
 /* Algorithms for several ports count on links that MPI's messages do not drive at once; they are used where asked for. */
 static bool is_for_any_network(const char *const *names, int i)
 {
-    static const char *const special[] = {"kautz", "fc2", "levels"};
+    static const char *const special[] = {"kautz", "fc2", "levels", "multiport"};
 
     for (size_t s = 0; s < sizeof(special) / sizeof(special[0]); s++)
         if (strncmp(names[i], special[s], strlen(special[s])) == 0) return false;

@@ -59,6 +59,10 @@ pdl_schedule_spec_t pdl__case_spec(const pdl_sim_case_t *asked, const char *algo
         spec.columns = shape->dims[0];
     } else if (strcmp(shape->name, "kautz") == 0) {
         spec.rows = shape->degree;
+    } else if (strcmp(shape->name, "torus") == 0 && strcmp(algorithm, "multiport") == 0) {
+        spec.rows = shape->dims[0];
+        for (int d = 1; d < shape->dim_count; d++)
+            if (shape->dims[d] != spec.rows) spec.rows = -1; /* its parts take equally long on equal sides only */
     }
     return spec;
 }

@@ -107,7 +107,7 @@ expect 0 simulate --topology dln --hosts-per-switch 2 --sweep-hosts 16:256:4 --b
     --plot hosts.svg --json
 check 'd["sweep"] == "hosts" and [p["hosts"] for p in d["points"]] == [16, 64, 256]'
 check 'all(len(p["candidates"]) == 2 for p in d["points"])'
-LC_ALL=C.UTF-8 expect 0 simulate --topology dln --hosts 16 --hosts-per-switch 2 --sweep-bytes 1KiB:16MiB:8 --plot -
+LC_ALL=C.UTF-8 expect 0 simulate --topology dln --hosts 16 --hosts-per-switch 2 --sweep-bytes 1KiB:16MiB:8 --algorithm ring,rshd --plot -
 has out "● rshd"
 has err "best"
 python3 - <<'PY' || fail "hues on their ground"

@@ -111,9 +111,9 @@ static void break_everything(pdl_schedule_spec_t spec)
 
 static void allreduce_mistakes_are_found(void)
 {
-    static const char *const names[] = {"ring",      "hd_near",     "hd_far",     "rdb",   "circulant",
-                                        "rshd",      "tree",        "leader",     "swing", "ring_rdb",
-                                        "ring_ring", "double_tree", "double_ring"};
+    static const char *const names[] = {"ring",      "hd_near",     "hd_far",      "rdb",      "circulant",
+                                        "rshd",      "tree",        "leader",      "swing",    "ring_rdb",
+                                        "ring_ring", "double_tree", "double_ring", "multiport"};
 
     for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++) {
         break_everything((pdl_schedule_spec_t){.algorithm = names[k], .ranks = 8, .hosts_per_switch = 2});

@@ -118,6 +118,10 @@ static void other_collectives(void)
                                       .ranks = 16},
                 4 + 15, 2 * 15 / 16.0, 0);
     check_price((pdl_schedule_spec_t){.algorithm = "recmul", .ranks = 64, .radix = 4}, 9, 9, 9);
+    /* Six ports of a hypercube and of a torus 4 x 4 x 4 share the volume of one. */
+    check_price((pdl_schedule_spec_t){.algorithm = "multiport", .ranks = 64}, 12, 2 * 63.0 / 64 / 6, 63.0 / 64);
+    check_price((pdl_schedule_spec_t){.algorithm = "multiport", .ranks = 64, .rows = 4}, 18, 2 * 63.0 / 64 / 6,
+                63.0 / 64);
 }
 
 /* Inside a group every step of every rank has the peers and counts of the first. */

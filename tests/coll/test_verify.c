@@ -54,16 +54,17 @@ static void any_ranks(void)
         pdl_collective_t collective;
         const char      *algorithm;
     } cases[] = {
-        {PDL_COLL_ALLREDUCE, "ring"},           {PDL_COLL_ALLREDUCE, "rdb"},
-        {PDL_COLL_ALLREDUCE, "hd_near"},        {PDL_COLL_ALLREDUCE, "hd_far"},
-        {PDL_COLL_ALLREDUCE, "circulant"},      {PDL_COLL_ALLREDUCE, "recmul"},
-        {PDL_COLL_ALLREDUCE, "tree"},           {PDL_COLL_ALLREDUCE, "double_tree"},
-        {PDL_COLL_ALLREDUCE, "double_ring"},    {PDL_COLL_ALLREDUCE, "leader"},
-        {PDL_COLL_ALLREDUCE, "ring_rdb"},       {PDL_COLL_ALLREDUCE, "ring_ring"},
-        {PDL_COLL_ALLREDUCE, "ring_rab"},       {PDL_COLL_REDUCE_SCATTER, "ring"},
-        {PDL_COLL_REDUCE_SCATTER, "circulant"}, {PDL_COLL_ALLGATHER, "ring"},
-        {PDL_COLL_ALLGATHER, "circulant"},      {PDL_COLL_ALLGATHER, "bruck"},
-        {PDL_COLL_ALLTOALL, "pairwise"},        {PDL_COLL_ALLTOALL, "bruck"},
+        {PDL_COLL_ALLREDUCE, "ring"},      {PDL_COLL_ALLREDUCE, "rdb"},
+        {PDL_COLL_ALLREDUCE, "hd_near"},   {PDL_COLL_ALLREDUCE, "hd_far"},
+        {PDL_COLL_ALLREDUCE, "circulant"}, {PDL_COLL_ALLREDUCE, "recmul"},
+        {PDL_COLL_ALLREDUCE, "tree"},      {PDL_COLL_ALLREDUCE, "double_tree"},
+        {PDL_COLL_ALLREDUCE, "multiport"}, {PDL_COLL_ALLREDUCE, "double_ring"},
+        {PDL_COLL_ALLREDUCE, "leader"},    {PDL_COLL_ALLREDUCE, "ring_rdb"},
+        {PDL_COLL_ALLREDUCE, "ring_ring"}, {PDL_COLL_ALLREDUCE, "ring_rab"},
+        {PDL_COLL_REDUCE_SCATTER, "ring"}, {PDL_COLL_REDUCE_SCATTER, "circulant"},
+        {PDL_COLL_ALLGATHER, "ring"},      {PDL_COLL_ALLGATHER, "circulant"},
+        {PDL_COLL_ALLGATHER, "bruck"},     {PDL_COLL_ALLTOALL, "pairwise"},
+        {PDL_COLL_ALLTOALL, "bruck"},
     };
 
     for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {

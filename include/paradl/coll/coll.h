@@ -69,11 +69,12 @@ typedef struct pdl_schedule_spec {
     const char      *algorithm;
     int64_t          ranks;
     int64_t          hosts_per_switch; /* shd*, rshd, circulant, hierarchical (ranks per node); 0: 1 */
-    int64_t          rows, columns;    /* shd2d, fc2; kautz: degree in `rows`, 0: that of diameter 2 */
-    int64_t          radix;            /* recmul; 0: 4 */
-    int64_t          root;             /* broadcast */
-    int64_t          segments;         /* pipelining where the algorithm allows it; 0: default, for any size */
-    const int       *order;            /* ring: permutation of the ranks, or NULL */
+    int64_t          rows,
+        columns;         /* shd2d, fc2; kautz: degree in `rows`, 0: that of diameter 2; multiport: side, 0: least */
+    int64_t    radix;    /* recmul; 0: 4 */
+    int64_t    root;     /* broadcast */
+    int64_t    segments; /* pipelining where the algorithm allows it; 0: default, for any size */
+    const int *order;    /* ring: permutation of the ranks, or NULL */
 } pdl_schedule_spec_t;
 
 typedef struct pdl_schedule pdl_schedule_t;

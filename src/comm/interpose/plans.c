@@ -37,7 +37,8 @@ static pdl_status_t make_schedule(const pdl__state_t *state, pdl_collective_t co
 /* Prices of algorithms for several ports count the busiest port; they are used where they are asked for. */
 static bool is_for_any_network(const char *algorithm)
 {
-    return strncmp(algorithm, "kautz", 5) != 0 && strcmp(algorithm, "fc2") != 0;
+    return strncmp(algorithm, "kautz", 5) != 0 && strcmp(algorithm, "fc2") != 0 &&
+           strcmp(algorithm, "multiport") != 0;
 }
 
 /* Per byte of the vector but for the start-ups; none where the algorithm does not support these ranks. Counting
