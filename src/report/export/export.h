@@ -35,7 +35,7 @@ typedef struct pdl__exported {
     pdl__export_network_t net;
     int64_t               data, tensor, pipeline, micro, nodes, per_node; /* micro: samples of a micro-batch */
     int64_t               context; /* ranks that share the tokens of a sequence */
-    bool                  outer; /* the pipeline is outside of the data axis */
+    bool                  outer;   /* the pipeline is outside of the data axis */
     pdl__export_option_t  option[PDL__MOST_OPTIONS];
     int                   options;
     char                  note[PDL__MOST_NOTES][240]; /* what is not expressed, or has to be seen to */
