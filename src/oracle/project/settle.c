@@ -165,7 +165,7 @@ static pdl_status_t choose(const question_t *q, pdl_plan_collective_t *chosen)
     double       density = q->plan->collective[q->axis].density;
     candidates_t list = {.least = INFINITY};
     int64_t      node, at_switch = pdl__switch_ranks(q->oracle->system, pdl_mesh_stride(&q->plan->mesh, q->axis));
-    bool         rings;
+    bool         rings = false;
     pdl_status_t status = nested_ranks(q, &node);
 
     if (!status) status = only_rings(q, &rings);
