@@ -74,7 +74,7 @@ void pdl_pipeline_order(const pdl_pipeline_t *p, int stage, pdl_pipeline_op_t *o
     }
 }
 
-/* The run of layers before or after that of a pass. Asked for every pass that is played, hence without divisions. */
+/* The virtual stage before or after that of a pass. Asked for every pass that is replayed, hence without divisions. */
 static bool neighbour(const pdl_pipeline_t *p, int stage, int chunk, int step, int *to_stage, int *to_chunk)
 {
     *to_stage = stage + step;

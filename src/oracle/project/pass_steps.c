@@ -177,7 +177,7 @@ static void add_begin(pdl__stage_walk_t *st)
     }
 }
 
-/* Tensors that are on their way belong to later micro-batches then. */
+/* Tensors in flight belong to later micro-batches then. */
 static void skip_tensors(const pdl__pass_walk_t *w, int64_t micro_batches, double seconds)
 {
     int64_t all = w->prices->pipeline.micro_batches;

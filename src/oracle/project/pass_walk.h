@@ -25,7 +25,7 @@ typedef struct pdl__pass_steps {
     int                count;
 } pdl__pass_steps_t;
 
-/* One stage on its way through its passes. */
+/* Where one stage is in its passes. */
 typedef struct pdl__stage_walk {
     pdl__lane_t          lane; /* first: the replay asks for more by it */
     pdl__pass_walk_t    *walk;

@@ -1,5 +1,5 @@
 /*
- * Simulation of a plan: projects it, cuts it, prices its communications on the network, plays it, and says where
+ * Simulation of a plan: projects it, prices its communications on the network, replays it, and says where
  * the time goes.
  */
 #include "base/clock.h"
