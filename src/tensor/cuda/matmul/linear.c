@@ -115,6 +115,7 @@ static pdl_status_t linear_prepare(pdl__cuda_t *cuda, pdl_op_t *op)
                                        .type = type,
                                        .out = type,
                                        .bias = linear->bias,
+                                       .adds = linear->add,
                                        .activation = linear->inside ? linear->activation : PDL_NO_ACTIVATION,
                                        .keeps_before = linear->inside && linear->keeps_before,
                                        .tf32 = cuda->options.tf32};

@@ -249,12 +249,14 @@ static cublasStatus_t multiply(const matmul_t *m, const cublasLtMatmulAlgo_t *al
 #define HOPELESS     3   /* times the best so far: not looked at further */
 #define WORTH_TIMING 1e6 /* operations; smaller products take the library's first */
 
-/* Matrices to try algorithms on. */
+/* Matrices to try algorithms on, as the product is run: what is added is read, too. */
+enum { TRIAL_A, TRIAL_B, TRIAL_C, TRIAL_D, TRIAL_BIAS, TRIAL_BEFORE, TRIAL_WORKSPACE, TRIAL_PARTS };
+
 typedef struct trial {
     matmul_t              *m;
     pdl_tensor_stream_t   *stream;
     pdl_tensor_event_t    *from, *to;
-    void                  *memory[6];
+    void                  *memory[TRIAL_PARTS];
     pdl__cuda_matmul_run_t run;
 } trial_t;
 
@@ -264,7 +266,7 @@ static void end_trial(trial_t *trial)
     pdl__gpu_t                *gpu = trial->m->gpu;
 
     if (trial->stream != NULL) (void)runtime->synchronise(gpu, trial->stream);
-    for (int i = 0; i < 6; i++) runtime->release(gpu, PDL_SPACE_DEVICE, trial->memory[i]);
+    for (int i = 0; i < TRIAL_PARTS; i++) runtime->release(gpu, PDL_SPACE_DEVICE, trial->memory[i]);
     if (trial->from != NULL) runtime->event_destroy(gpu, trial->from);
     if (trial->to != NULL) runtime->event_destroy(gpu, trial->to);
     if (trial->stream != NULL) runtime->stream_destroy(gpu, trial->stream);
@@ -275,29 +277,36 @@ static pdl_status_t begin_trial(matmul_t *m, trial_t *trial)
     const pdl__cuda_runtime_t     *runtime = &pdl__cuda_runtime;
     const pdl__cuda_matmul_spec_t *spec = &m->spec;
     int64_t      rows = spec->a_turned ? spec->k : spec->m, row = spec->a_turned ? spec->m : spec->k;
-    int64_t      elements[] = {rows * (spec->a_row > row ? spec->a_row : row), spec->k * spec->n, spec->m * spec->n,
-                               spec->n, spec->keeps_before ? spec->m * spec->n : 0};
+    int64_t      out = spec->m * spec->n;
+    int64_t      elements[] = {[TRIAL_A] = rows * (spec->a_row > row ? spec->a_row : row),
+                               [TRIAL_B] = spec->k * spec->n,
+                               [TRIAL_C] = spec->adds ? out : 0,
+                               [TRIAL_D] = out,
+                               [TRIAL_BIAS] = spec->n,
+                               [TRIAL_BEFORE] = spec->keeps_before ? out : 0};
     pdl_status_t status;
 
     *trial = (trial_t){.m = m};
     status = runtime->stream_create(m->gpu, &trial->stream);
     if (!status) status = runtime->event_create(m->gpu, &trial->from);
     if (!status) status = runtime->event_create(m->gpu, &trial->to);
-    for (int i = 0; !status && i < 5; i++) {
-        pdl_dtype_t type = i < 2 ? spec->type : spec->out;
+    for (int i = 0; !status && i < TRIAL_WORKSPACE; i++) {
+        pdl_dtype_t type = i <= TRIAL_B ? spec->type : spec->out;
 
+        if (elements[i] == 0) continue;
         status = runtime->alloc(m->gpu, PDL_SPACE_DEVICE, (size_t)elements[i] * pdl__gpu_element(type),
                                 &trial->memory[i]);
-        if (!status && elements[i] > 0)
-            status = pdl__cuda_fill_random(m->gpu, trial->stream, type, trial->memory[i], elements[i]);
+        if (!status) status = pdl__cuda_fill_random(m->gpu, trial->stream, type, trial->memory[i], elements[i]);
     }
-    if (!status) status = runtime->alloc(m->gpu, PDL_SPACE_DEVICE, m->workspace_bytes, &trial->memory[5]);
-    trial->run = (pdl__cuda_matmul_run_t){.a = trial->memory[0],
-                                          .b = trial->memory[1],
-                                          .d = trial->memory[2],
-                                          .bias = trial->memory[3],
-                                          .before = trial->memory[4],
-                                          .workspace = trial->memory[5]};
+    if (!status)
+        status = runtime->alloc(m->gpu, PDL_SPACE_DEVICE, m->workspace_bytes, &trial->memory[TRIAL_WORKSPACE]);
+    trial->run = (pdl__cuda_matmul_run_t){.a = trial->memory[TRIAL_A],
+                                          .b = trial->memory[TRIAL_B],
+                                          .c = trial->memory[TRIAL_C],
+                                          .d = trial->memory[TRIAL_D],
+                                          .bias = trial->memory[TRIAL_BIAS],
+                                          .before = trial->memory[TRIAL_BEFORE],
+                                          .workspace = trial->memory[TRIAL_WORKSPACE]};
     return status;
 }
 
@@ -340,10 +349,10 @@ static void name_choice(const matmul_t *m, char *key, size_t size)
 {
     const pdl__cuda_matmul_spec_t *spec = &m->spec;
 
-    snprintf(key, size, "cublasLt %zu: %lld x %lld x %lld%s%s%s %s %s epilogue %d workspace %zu",
+    snprintf(key, size, "cublasLt %zu: %lld x %lld x %lld%s%s%s%s %s %s epilogue %d workspace %zu",
              m->lt->GetVersion(), (long long)spec->m, (long long)spec->n, (long long)spec->k,
              spec->a_turned ? " a turned" : "", spec->b_turned ? " b turned" : "",
-             spec->a_row > (spec->a_turned ? spec->m : spec->k) ? " a padded" : "",
+             spec->a_row > (spec->a_turned ? spec->m : spec->k) ? " a padded" : "", spec->adds ? " adds" : "",
              spec->type == PDL_DTYPE_BF16 ? "bf16"
              : spec->tf32                 ? "tf32"
                                           : "fp32",

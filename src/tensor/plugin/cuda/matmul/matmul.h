@@ -20,6 +20,7 @@ typedef struct pdl__cuda_matmul_spec {
     pdl_dtype_t      type, out;          /* of a, b, and of c, d */
     bool             bias;               /* of every column, in the type of d */
     pdl_layer_type_t activation;         /* ReLU, GELU of the tanh form, or PDL_NO_ACTIVATION */
+    bool             adds;               /* usually with c: the algorithm is chosen so */
     bool             keeps_before;       /* GELU: what it is applied to is written too, in the type of d */
     bool             tf32;               /* factors in fp32 may be rounded to 10 bits */
 } pdl__cuda_matmul_spec_t;
