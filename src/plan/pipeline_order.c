@@ -32,17 +32,6 @@ static int64_t padded(const pdl_pipeline_t *p)
     return (p->micro_batches + p->stages - 1) / p->stages * p->stages;
 }
 
-/* The k-th forward or backward pass of a stage: groups of micro-batches, in each of them the chunks in turn. */
-static pdl_pipeline_op_t pass(const pdl_pipeline_t *p, int64_t k, bool backward)
-{
-    int64_t group = k / ((int64_t)p->stages * p->chunks), inside = k % ((int64_t)p->stages * p->chunks);
-    int     chunk = (int)(inside / p->stages);
-
-    if (p->chunks == 1) return (pdl_pipeline_op_t){backward, 0, k};
-    return (pdl_pipeline_op_t){backward, backward ? p->chunks - 1 - chunk : chunk,
-                               group * p->stages + inside % p->stages};
-}
-
 /* Forward passes before the first backward pass. */
 static int64_t passes_ahead(const pdl_pipeline_t *p, int stage)
 {
@@ -53,24 +42,61 @@ static int64_t passes_ahead(const pdl_pipeline_t *p, int stage)
     return min64(all, 2 * (int64_t)(p->stages - stage - 1) + (int64_t)(p->chunks - 1) * p->stages + 1);
 }
 
-static void add(const pdl_pipeline_t *p, pdl_pipeline_op_t op, pdl_pipeline_op_t **end)
+pdl_pipeline_walk_t pdl_pipeline_begin(const pdl_pipeline_t *p, int stage)
 {
-    if (op.micro_batch < p->micro_batches) *(*end)++ = op;
+    pdl_pipeline_turn_t forward = {.left = p->chunks == 1 ? p->micro_batches : p->stages, .step = 1},
+                        backward = forward;
+
+    backward.chunk = p->chunks - 1;
+    /* GPipe goes back newest first: what was kept last is used first. */
+    if (p->schedule == PDL_SCHEDULE_GPIPE) {
+        backward.step = -1;
+        backward.micro_batch = p->micro_batches - 1;
+    }
+    return (pdl_pipeline_walk_t){p, padded(p) * p->chunks, passes_ahead(p, stage), {forward, backward}};
+}
+
+void pdl_pipeline_skip(pdl_pipeline_walk_t *walk, int64_t micro_batches)
+{
+    for (int d = 0; d < (walk->pipeline->training ? 2 : 1); d++) {
+        walk->turn[d].done += micro_batches * walk->pipeline->chunks;
+        walk->turn[d].micro_batch += micro_batches;
+        if (walk->pipeline->chunks == 1) walk->turn[d].left -= micro_batches;
+    }
+}
+
+void pdl_pipeline_change_chunk(pdl_pipeline_walk_t *walk, bool backward)
+{
+    const pdl_pipeline_t *p = walk->pipeline;
+    pdl_pipeline_turn_t  *turn = &walk->turn[backward];
+
+    if (p->chunks == 1) return;
+    turn->left = p->stages;
+    turn->chunk += backward ? -1 : 1;
+    if (turn->chunk < 0 || turn->chunk == p->chunks)
+        turn->chunk = backward ? p->chunks - 1 : 0;
+    else
+        turn->micro_batch -= p->stages;
+}
+
+pdl_pipeline_op_t pdl_pipeline_next(pdl_pipeline_walk_t *walk)
+{
+    for (;; pdl_pipeline_go(walk, pdl_pipeline_backward(walk))) {
+        bool                       backward = pdl_pipeline_backward(walk);
+        const pdl_pipeline_turn_t *turn = &walk->turn[backward];
+
+        if (turn->micro_batch < walk->pipeline->micro_batches)
+            return (pdl_pipeline_op_t){backward, turn->chunk, turn->micro_batch};
+    }
 }
 
 void pdl_pipeline_order(const pdl_pipeline_t *p, int stage, pdl_pipeline_op_t *ops)
 {
-    int64_t all = padded(p) * p->chunks, ahead = passes_ahead(p, stage);
+    pdl_pipeline_walk_t walk = pdl_pipeline_begin(p, stage);
 
-    for (int64_t k = 0; k < ahead; k++) add(p, pass(p, k, false), &ops);
-    if (!p->training) return;
-    for (int64_t k = 0; k < all; k++) {
-        pdl_pipeline_op_t op = pass(p, k, true);
-
-        /* GPipe goes back newest first: what was kept last is used first. */
-        if (p->schedule == PDL_SCHEDULE_GPIPE) op.micro_batch = p->micro_batches - 1 - k;
-        add(p, op, &ops);
-        if (ahead + k < all) add(p, pass(p, ahead + k, false), &ops);
+    for (int64_t k = pdl_pipeline_op_count(p); k > 0; k--, ops++) {
+        *ops = pdl_pipeline_next(&walk);
+        pdl_pipeline_go(&walk, ops->backward);
     }
 }
 

@@ -45,6 +45,49 @@ int64_t pdl_pipeline_op_count(const pdl_pipeline_t *pipeline);
    their inputs never wait for each other in a circle. */
 void pdl_pipeline_order(const pdl_pipeline_t *pipeline, int stage, pdl_pipeline_op_t *ops);
 
+/* The same one by one, for who replays many, and inline, as it is asked for every pass. */
+typedef struct pdl_pipeline_turn {
+    int64_t done;              /* passes before the next one */
+    int64_t micro_batch, left; /* its micro-batch, and how many there are with it until the chunk changes */
+    int     chunk, step;       /* to the micro-batch behind it */
+} pdl_pipeline_turn_t;
+
+typedef struct pdl_pipeline_walk {
+    const pdl_pipeline_t *pipeline;
+    int64_t               all;     /* passes each way, with those that fill up the last group of micro-batches */
+    int64_t               ahead;   /* forward passes before the first backward pass */
+    pdl_pipeline_turn_t   turn[2]; /* forward, backward */
+} pdl_pipeline_walk_t;
+
+/* Before the first pass of a stage. */
+pdl_pipeline_walk_t pdl_pipeline_begin(const pdl_pipeline_t *pipeline, int stage);
+/* As if so many micro-batches more, of whole groups, had gone each way. */
+void pdl_pipeline_skip(pdl_pipeline_walk_t *walk, int64_t micro_batches);
+
+/* Which way the next pass goes, of a stage that has one. */
+static inline bool pdl_pipeline_backward(const pdl_pipeline_walk_t *walk)
+{
+    int64_t forward = walk->turn[0].done;
+
+    return forward >= walk->all || forward >= walk->ahead + walk->turn[1].done;
+}
+
+/* The chunk that comes behind that of the latest pass this way. */
+void pdl_pipeline_change_chunk(pdl_pipeline_walk_t *walk, bool backward);
+
+/* The next pass, which goes this way, is done. */
+static inline void pdl_pipeline_go(pdl_pipeline_walk_t *walk, bool backward)
+{
+    pdl_pipeline_turn_t *turn = &walk->turn[backward];
+
+    turn->done++;
+    turn->micro_batch += turn->step;
+    if (--turn->left == 0) pdl_pipeline_change_chunk(walk, backward);
+}
+
+/* The next pass of a stage that has one. */
+pdl_pipeline_op_t pdl_pipeline_next(pdl_pipeline_walk_t *walk);
+
 /* Where the input of a pass comes from; false: from the data set, or from the loss. */
 bool pdl_pipeline_source(const pdl_pipeline_t *pipeline, int stage, const pdl_pipeline_op_t *op, int *from_stage,
                          int *from_chunk);

@@ -42,37 +42,38 @@ static int segment_at(const pdl__chunk_t *chunk, const pdl_pipeline_op_t *pass, 
     return chunk->segment_first + (pass->backward ? k : chunk->segment_count - 1 - k);
 }
 
-/* The weights of the k-th segment of a pass. */
-static void gather(pdl__stage_walk_t *st, int64_t pass, int k)
+/* The weights of the k-th segment of a pass with this number. */
+static void gather(pdl__stage_walk_t *st, int64_t number, const pdl_pipeline_op_t *pass, int k)
 {
-    const pdl__chunk_t *chunk = chunk_of(st, &st->passes[pass]);
+    const pdl__chunk_t *chunk = chunk_of(st, pass);
 
     if (k < chunk->segment_count)
         exchange(st,
-                 pdl__segment_price(st->walk, segment_at(chunk, &st->passes[pass], k)) + PDL__SEGMENT_GATHER +
-                     (int)(pass & 1),
+                 pdl__segment_price(st->walk, segment_at(chunk, pass, k)) + PDL__SEGMENT_GATHER + (int)(number & 1),
                  false);
 }
 
 /* Weights for the next pass begin to come in when the last segment of this one begins. */
-static void gather_for(pdl__stage_walk_t *st, int64_t pass)
+static void gather_ahead(pdl__stage_walk_t *st)
 {
-    for (int k = 0; k < PDL__GATHERS_AHEAD && pass < st->walk->count; k++) gather(st, pass, k);
+    if (st->next >= st->walk->count) return;
+    pdl_pipeline_op_t pass = pdl_pipeline_next(&st->passes);
+    for (int k = 0; k < PDL__GATHERS_AHEAD; k++) gather(st, st->next, &pass, k);
 }
 
 /* Weights are there before a segment begins; gradients go out behind the last backward pass. */
-static void add_segments(pdl__stage_walk_t *st, int64_t number, bool last)
+static void add_segments(pdl__stage_walk_t *st, const pdl_pipeline_op_t *pass, bool last)
 {
-    const pdl__pass_walk_t  *w = st->walk;
-    const pdl_pipeline_op_t *pass = &st->passes[number];
-    const pdl__chunk_t      *chunk = chunk_of(st, pass);
-    bool                     overlap = w->prices->overlap, ahead = w->gathers_always && overlap;
+    const pdl__pass_walk_t *w = st->walk;
+    const pdl__chunk_t     *chunk = chunk_of(st, pass);
+    int64_t                 number = st->next - 1;
+    bool                    overlap = w->prices->overlap, ahead = w->gathers_always && overlap;
 
     for (int k = 0; k < chunk->segment_count; k++) {
         int price = pdl__segment_price(w, segment_at(chunk, pass, k));
 
-        if (w->gathers_always) gather(st, number, ahead ? k + PDL__GATHERS_AHEAD : k);
-        if (ahead && k == chunk->segment_count - 1) gather_for(st, number + 1);
+        if (w->gathers_always) gather(st, number, pass, ahead ? k + PDL__GATHERS_AHEAD : k);
+        if (ahead && k == chunk->segment_count - 1) gather_ahead(st);
         pdl__replay_step_t *step = add_compute(st, price + PDL__SEGMENT_PASS + pass->backward);
         if (w->gathers_always || (w->gathers_first && !pass->backward)) {
             step->first_wait = price + PDL__SEGMENT_GATHER + (w->gathers_always ? (int)(number & 1) : 0);
@@ -107,25 +108,38 @@ pdl__pass_steps_t pdl__whole_pass(pdl__stage_walk_t *st, int chunk, bool backwar
     return steps;
 }
 
-static void add_pass(pdl__stage_walk_t *st, int64_t number)
+pdl__plain_pass_t pdl__plain_pass(const pdl__pass_walk_t *w, const pdl__pass_steps_t *whole)
+{
+    const pdl__replay_step_t *step = whole->step, *send = &step[whole->count - 1];
+    bool                      needs = step->flags & PDL__STEP_NEEDS, sends = send->flags & PDL__STEP_SENDS;
+
+    return (pdl__plain_pass_t){.seconds = w->seconds[step->price],
+                               .send_s = sends ? w->seconds[send->price] : 0,
+                               .input = needs ? step->tensor : -1,
+                               .output = sends ? send->tensor : -1};
+}
+
+static void add_pass(pdl__stage_walk_t *st)
 {
     const pdl__pass_walk_t  *w = st->walk;
-    const pdl_pipeline_op_t *pass = &st->passes[number];
-    const pdl__pass_steps_t *whole = &st->whole[2 * pass->chunk + pass->backward];
-    bool                     last = pass->backward && --st->left[pass->chunk] == 0 && w->options->exchange;
-    bool                     first = w->gathers_first && !pass->backward && pass->micro_batch == 0;
+    const pdl_pipeline_op_t  pass = pdl_pipeline_next(&st->passes);
+    const pdl__pass_steps_t *whole = &st->whole[2 * pass.chunk + pass.backward];
+    bool                     turn = pass.micro_batch == w->with_segments[pass.backward];
 
-    st->lane.tensor = (int)pass->micro_batch;
-    if (!last && !first && !w->gathers_always && st->lane.count == 0) {
+    st->started = true;
+    st->next++;
+    st->lane.tensor = (int)pass.micro_batch;
+    pdl_pipeline_go(&st->passes, pass.backward);
+    if (!turn && !w->gathers_always && st->lane.count == 0) {
         st->lane.steps = whole->step;
         st->lane.count = whole->count;
         return;
     }
     st->lane.steps = st->steps;
     pdl__replay_step_t *input = add(st, whole->step[0]);
-    if (last || first || w->gathers_always) {
+    if (turn || w->gathers_always) {
         input->price = 0;
-        add_segments(st, number, last);
+        add_segments(st, &pass, turn && pass.backward);
     }
     for (int i = 1; i < whole->count; i++) add(st, whole->step[i]);
 }
@@ -169,7 +183,7 @@ static void add_begin(pdl__stage_walk_t *st)
     const pdl__pass_walk_t *w = st->walk;
     int                     chunks = w->prices->pipeline.chunks;
 
-    if (w->gathers_always && w->prices->overlap) gather_for(st, 0);
+    if (w->gathers_always && w->prices->overlap) gather_ahead(st);
     for (int c = 0; c < chunks && w->gathers_first; c++) {
         const pdl__chunk_t *chunk = &w->prices->chunks[st->number * chunks + c];
         for (int k = chunk->segment_count - 1; k >= 0; k--)
@@ -180,9 +194,10 @@ static void add_begin(pdl__stage_walk_t *st)
 /* Tensors in flight belong to later micro-batches then. */
 static void skip_tensors(const pdl__pass_walk_t *w, int64_t micro_batches, double seconds)
 {
-    int64_t all = w->prices->pipeline.micro_batches;
+    const pdl_pipeline_t *p = &w->prices->pipeline;
+    int64_t               all = p->micro_batches;
 
-    for (int row = 0; row < pdl__input_count(&w->prices->pipeline); row += (int)all)
+    for (int row = 0; row < pdl__input_count(p); row += (int)pdl__input_row(p))
         for (int64_t i = all - 1; i >= micro_batches; i--) {
             double sent_s = w->sent_s[row + i - micro_batches];
             w->sent_s[row + i] = sent_s >= 0 ? sent_s + seconds : sent_s;
@@ -210,8 +225,8 @@ static void skip_rounds(pdl__pass_walk_t *w)
 
         pdl__repeats_skip(&st->rounds, count, seconds, &st->lane, &st->replay->exchange_s);
         st->next += count * st->rounds.length;
+        pdl_pipeline_skip(&st->passes, count * pdl__round_micro_batches(p));
         st->lane.tensor += (int)(count * pdl__round_micro_batches(p));
-        for (int c = 0; c < p->chunks; c++) st->left[c] -= count * pdl__round_micro_batches(p);
     }
     for (int i = 0; i < pdl__tie_price(w, 0); i++) w->end_s[i] += (double)count * seconds;
     skip_tensors(w, count * pdl__round_micro_batches(p), (double)count * seconds);
@@ -222,35 +237,82 @@ void pdl__find_rounds(pdl__stage_walk_t *st)
     const pdl_pipeline_t *p = &st->walk->prices->pipeline;
     pdl__repeats_t       *r = &st->rounds;
 
-    r->end = st->walk->count;
-    if (p->training) {
-        while (r->first < r->end && !st->passes[r->first].backward) r->first++;
-        while (r->end > r->first && st->passes[r->end - 1].backward) r->end--;
-    }
+    if (p->training) r->first = st->passes.ahead;
+    r->end = p->training ? 2 * st->passes.all - st->passes.ahead : st->walk->count;
     r->length = (int)(pdl__round_micro_batches(p) * p->chunks) * (p->training ? 2 : 1);
 }
 
-static void follow_rounds(pdl__stage_walk_t *st)
+/* A pass that is over may end a round. */
+static inline bool ends_round(pdl__stage_walk_t *st, double now)
 {
-    pdl__repeats_t *r = &st->rounds;
-
-    if (st->next <= r->first || st->next > r->end) return;
-    pdl__repeats_follow(r, &st->lane, st->replay->exchange_s);
-    if (r->at == 0 && r->alike >= 2) skip_rounds(st->walk);
+    return st->walk->skips && st->next > st->rounds.first && st->next <= st->rounds.end &&
+           pdl__repeats_follow(&st->rounds, now);
 }
 
-bool pdl__next_pass(pdl__lane_t *lane)
+static void end_round(pdl__stage_walk_t *st)
+{
+    pdl__repeats_end(&st->rounds, &st->lane, st->replay->exchange_s);
+    if (st->rounds.alike >= 2) skip_rounds(st->walk);
+}
+
+/* Most passes are one step and its transfer, with nothing else in flight: they need no list. Goes on to the first one that does,
+   or, and then the answer is true, whose input is not there. */
+static bool do_plain_passes(pdl__stage_walk_t *st)
+{
+    const pdl__pass_walk_t *w = st->walk;
+    double                 *free_s = st->lane.free_s, *tensors = w->sent_s, now = free_s[PDL_STREAM_COMPUTE];
+    bool                    holds = !w->prices->oracle->p.overlap_stages, waits = false;
+
+    while (st->next < w->count) {
+        bool                     backward = pdl_pipeline_backward(&st->passes);
+        pdl_pipeline_turn_t     *turn = &st->passes.turn[backward];
+        const pdl__plain_pass_t *plain = &st->plain[2 * turn->chunk + backward];
+        int64_t                  micro_batch = turn->micro_batch;
+
+        if (micro_batch == w->with_segments[backward]) break;
+        if (plain->input >= 0) {
+            double arrival = tensors[plain->input + micro_batch];
+            waits = arrival == PDL__TENSOR_PENDING;
+            if (waits) break;
+            now = arrival > now ? arrival : now;
+        }
+        now += plain->seconds;
+        if (plain->output >= 0) {
+            double *track_s = &free_s[PDL__TRACK_SEND + backward];
+            double  sent_s = (*track_s > now ? *track_s : now) + plain->send_s;
+            tensors[plain->output + micro_batch] = *track_s = sent_s;
+            if (holds) now = sent_s;
+        }
+        pdl_pipeline_go(&st->passes, backward);
+        st->next++;
+        if (!ends_round(st, now)) continue;
+        free_s[PDL_STREAM_COMPUTE] = now;
+        end_round(st);
+        now = free_s[PDL_STREAM_COMPUTE];
+    }
+    free_s[PDL_STREAM_COMPUTE] = now;
+    return waits;
+}
+
+pdl__more_t pdl__next_pass(pdl__lane_t *lane, bool *moved)
 {
     pdl__stage_walk_t *st = (pdl__stage_walk_t *)lane;
 
-    lane->count = 0;
     if (st->next == 0) add_begin(st);
-    if (st->walk->skips) follow_rounds(st);
+    if (st->started && ends_round(st, lane->free_s[PDL_STREAM_COMPUTE])) end_round(st);
+    st->started = false;
+    if (lane->count == 0 && !st->walk->in_steps &&
+        lane->free_s[PDL_STREAM_GRADIENT] <= lane->free_s[PDL_STREAM_COMPUTE]) {
+        int64_t before = st->next;
+        bool    waits = do_plain_passes(st);
+        *moved |= st->next > before;
+        if (waits) return PDL__MORE_LATER;
+    }
     if (st->next < st->walk->count) {
-        add_pass(st, st->next++);
-        return true;
+        add_pass(st);
+        return PDL__MORE_STEPS;
     }
     if (!st->ended) add_end(st);
     st->ended = true;
-    return lane->count > 0;
+    return lane->count > 0 ? PDL__MORE_STEPS : PDL__MORE_NEVER;
 }

@@ -25,16 +25,24 @@ typedef struct pdl__pass_steps {
     int                count;
 } pdl__pass_steps_t;
 
+/* The same where nothing else is in flight beside it: what it takes, and where its input and its output are; negative: nowhere. */
+typedef struct pdl__plain_pass {
+    double seconds, send_s;
+    int    input, output;
+} pdl__plain_pass_t;
+
 /* Where one stage is in its passes. */
 typedef struct pdl__stage_walk {
     pdl__lane_t          lane; /* first: the replay asks for more by it */
     pdl__pass_walk_t    *walk;
     int                  number;
-    pdl_pipeline_op_t   *passes;
-    int64_t              next;
-    int64_t             *left; /* per chunk: backward passes to come */
+    pdl_pipeline_walk_t  passes;
+    int64_t              next;    /* number of the next one */
+    bool                 started; /* the one before it was in steps, and is over when these are */
     bool                 ended;
     pdl__repeats_t       rounds;
+    void                *room; /* for what follows */
+    pdl__plain_pass_t   *plain;
     pdl__pass_steps_t   *whole; /* per chunk, forward and backward: a pass in one piece */
     pdl__replay_step_t  *steps; /* of one that is not */
     pdl__stage_replay_t *replay;
@@ -52,7 +60,11 @@ struct pdl__pass_walk {
     /* State that is sharded for the update only is gathered ahead of the first forward pass, as it would be after the
        update before; weights that are sharded, for every pass. */
     bool gathers_first, gathers_always;
-    bool skips; /* rounds that are alike, once */
+    /* The micro-batch beside whose passes gradients go out or weights come in; forward, backward; negative: none. */
+    int64_t with_segments[2];
+    bool    skips; /* rounds that are alike, once */
+    /* Every pass is in steps: weights come in beside it, a host queues it, or groups of micro-batches are not full. */
+    bool in_steps;
 };
 
 static inline int pdl__chunk_price(const pdl__pass_walk_t *w, int stage, int chunk)
@@ -75,10 +87,17 @@ static inline int pdl__tie_price(const pdl__pass_walk_t *w, int tie)
     return pdl__stage_price(w, w->prices->pipeline.stages) + tie;
 }
 
+/* Inputs of the micro-batches of a virtual stage: an odd number of cache lines, as rows that are a power of two apart would have to
+   share few of them. */
+static inline int64_t pdl__input_row(const pdl_pipeline_t *p)
+{
+    return ((p->micro_batches + 7) / 8 | 1) * 8;
+}
+
 /* The input of the pass of the first micro-batch; those of others follow. */
 static inline int pdl__input_of(const pdl_pipeline_t *p, bool backward, int stage, int chunk)
 {
-    return (int)((((backward ? p->stages : 0) + stage) * (int64_t)p->chunks + chunk) * p->micro_batches);
+    return (int)((((backward ? p->stages : 0) + stage) * (int64_t)p->chunks + chunk) * pdl__input_row(p));
 }
 
 static inline int pdl__input_count(const pdl_pipeline_t *p)
@@ -95,9 +114,10 @@ static inline int64_t pdl__round_micro_batches(const pdl_pipeline_t *p)
 
 /* A pass of the first micro-batch in one piece. */
 pdl__pass_steps_t pdl__whole_pass(pdl__stage_walk_t *stage, int chunk, bool backward);
+pdl__plain_pass_t pdl__plain_pass(const pdl__pass_walk_t *walk, const pdl__pass_steps_t *whole);
 /* The steady phase of a stage, in its rounds. */
 void pdl__find_rounds(pdl__stage_walk_t *stage);
 /* The steps of the next pass of a stage, which begins with its lane. */
-bool pdl__next_pass(pdl__lane_t *lane);
+pdl__more_t pdl__next_pass(pdl__lane_t *lane, bool *moved);
 
 #endif

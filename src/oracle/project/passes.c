@@ -104,14 +104,14 @@ static bool make_stage(pdl__pass_walk_t *w, int s, size_t steps, pdl__stage_repl
 
     *replay = (pdl__stage_replay_t){.end_s = 0};
     *st = (pdl__stage_walk_t){.walk = w, .number = s, .replay = replay};
-    st->passes =
-        malloc((size_t)w->count * sizeof(*st->passes) +
-               (size_t)p->chunks * (sizeof(*st->left) + 2 * sizeof(*st->whole)) + steps * sizeof(*st->steps));
-    if (st->passes == NULL) return false;
-    st->left = (int64_t *)(st->passes + w->count);
-    st->whole = (pdl__pass_steps_t *)(st->left + p->chunks);
-    st->rounds.ends = (double *)(st->whole + 2 * (size_t)p->chunks);
-    st->steps = (pdl__replay_step_t *)(st->rounds.ends + round);
+    st->room =
+        malloc((size_t)round * sizeof(double) + (size_t)p->chunks * 2 * (sizeof(*st->plain) + sizeof(*st->whole)) +
+               steps * sizeof(*st->steps));
+    if (st->room == NULL) return false;
+    st->rounds.ends = st->room;
+    st->plain = (pdl__plain_pass_t *)(st->rounds.ends + round);
+    st->whole = (pdl__pass_steps_t *)(st->plain + 2 * (size_t)p->chunks);
+    st->steps = (pdl__replay_step_t *)(st->whole + 2 * (size_t)p->chunks);
     st->lane = (pdl__lane_t){.steps = st->steps,
                              .more = pdl__next_pass,
                              .wait = w->wait,
@@ -119,11 +119,11 @@ static bool make_stage(pdl__pass_walk_t *w, int s, size_t steps, pdl__stage_repl
                              .queue_s = w->queue_s,
                              .end_s = w->end_s,
                              .slowdown = w->prices->oracle->p.overlap_slowdown};
-    pdl_pipeline_order(p, s, st->passes);
+    st->passes = pdl_pipeline_begin(p, s);
     if (w->skips) pdl__find_rounds(st);
-    for (int c = 0; c < p->chunks; c++) {
-        st->left[c] = p->micro_batches;
-        for (int d = 0; d < 2; d++) st->whole[2 * c + d] = pdl__whole_pass(st, c, d);
+    for (int k = 0; k < 2 * p->chunks; k++) {
+        st->whole[k] = pdl__whole_pass(st, k / 2, k % 2);
+        st->plain[k] = pdl__plain_pass(w, &st->whole[k]);
     }
     return true;
 }
@@ -146,13 +146,16 @@ static pdl_status_t prepare(pdl__pass_walk_t *w, pdl__stage_replay_t *replays)
     w->stages = calloc((size_t)p->stages, sizeof(*w->stages));
     bool   there = w->stages != NULL && make_table(w);
     size_t steps = most_steps(w);
+    w->in_steps = w->gathers_always || w->queue_s != NULL || (p->chunks > 1 && p->micro_batches % p->stages != 0);
+    w->with_segments[0] = w->gathers_first ? 0 : -1;
+    w->with_segments[1] = !w->options->exchange ? -1 : p->schedule == PDL_SCHEDULE_GPIPE ? 0 : p->micro_batches - 1;
     for (int s = 0; s < p->stages && there; s++) there = make_stage(w, s, steps, &replays[s]);
     return there ? PDL_OK : pdl_error(PDL_ERR_NOMEM, "out of memory for %lld passes", (long long)w->count);
 }
 
 static void clear(pdl__pass_walk_t *w)
 {
-    for (int s = 0; s < w->prices->pipeline.stages && w->stages != NULL; s++) free(w->stages[s].passes);
+    for (int s = 0; s < w->prices->pipeline.stages && w->stages != NULL; s++) free(w->stages[s].room);
     free(w->stages);
     free(w->seconds);
     free(w->wait);

@@ -1,25 +1,16 @@
 #include "oracle/project/repeats.h"
 
-#include <math.h>
-
-/* Of the time at which a pass ends: differences that are rounding. */
-#define SAME 1e-13
-
-static bool same(double a, double b, double now)
+void pdl__repeats_end(pdl__repeats_t *r, const pdl__lane_t *lane, double exchange_s)
 {
-    return fabs(a - b) <= SAME * now;
-}
-
-static void end_round(pdl__repeats_t *r, const pdl__lane_t *lane, double now, double exchange_s)
-{
+    double             now = lane->free_s[PDL_STREAM_COMPUTE];
     pdl__repeat_sums_t sums = {lane->host_s, lane->slowed_s, lane->host_wait_s, exchange_s};
 
     for (int t = 0; t < PDL__TRACK_COUNT; t++) {
         bool rests = lane->free_s[t] <= now - r->took;
-        if (!rests && !same(lane->free_s[t] - r->tracks[t], r->took, now)) r->uniform = false;
+        if (!rests && !pdl__repeats_same(lane->free_s[t] - r->tracks[t], r->took, now)) r->uniform = false;
         r->tracks[t] = lane->free_s[t];
     }
-    r->alike = !r->uniform ? 0 : same(r->took, r->before, now) ? r->alike + 1 : 1;
+    r->alike = !r->uniform ? 0 : pdl__repeats_same(r->took, r->before, now) ? r->alike + 1 : 1;
     r->before = r->took;
     r->each = (pdl__repeat_sums_t){sums.host_s - r->sums.host_s, sums.slowed_s - r->sums.slowed_s,
                                    sums.host_wait_s - r->sums.host_wait_s, sums.exchange_s - r->sums.exchange_s};
@@ -27,23 +18,9 @@ static void end_round(pdl__repeats_t *r, const pdl__lane_t *lane, double now, do
     r->at = 0;
 }
 
-void pdl__repeats_follow(pdl__repeats_t *r, const pdl__lane_t *lane, double exchange_s)
-{
-    double now = lane->free_s[PDL_STREAM_COMPUTE], later = now - r->ends[r->at];
-
-    if (r->at == 0) {
-        r->took = later;
-        r->uniform = true;
-    } else if (!same(later, r->took, now)) {
-        r->uniform = false;
-    }
-    r->ends[r->at] = now;
-    if (++r->at == r->length) end_round(r, lane, now, exchange_s);
-}
-
 bool pdl__repeats_seen(const pdl__repeats_t *r, double seconds)
 {
-    return r->alike >= 2 && same(r->before, seconds, r->tracks[PDL_STREAM_COMPUTE]);
+    return r->alike >= 2 && pdl__repeats_same(r->before, seconds, r->tracks[PDL_STREAM_COMPUTE]);
 }
 
 void pdl__repeats_skip(pdl__repeats_t *r, int64_t count, double seconds, pdl__lane_t *lane, double *exchange_s)

@@ -6,6 +6,7 @@
 #define PDL_ORACLE_REPEATS_H
 
 #include "oracle/project/replay.h"
+#include <math.h>
 
 /* Sums of a stage that grow with every round. */
 typedef struct pdl__repeat_sums {
@@ -24,8 +25,27 @@ typedef struct pdl__repeats {
     pdl__repeat_sums_t sums, each;   /* at the end of the latest round, and what it added */
 } pdl__repeats_t;
 
-/* Another pass is over. */
-void pdl__repeats_follow(pdl__repeats_t *rounds, const pdl__lane_t *lane, double exchange_s);
+/* Of the time at which a pass ends: differences that are rounding. */
+static inline bool pdl__repeats_same(double a, double b, double now)
+{
+    return fabs(a - b) <= 1e-13 * now;
+}
+
+/* Another pass is over; true when a round is, for which pdl__repeats_end() is next. */
+static inline bool pdl__repeats_follow(pdl__repeats_t *r, double now)
+{
+    double later = now - r->ends[r->at];
+
+    if (r->at == 0) {
+        r->took = later;
+        r->uniform = true;
+    } else if (!pdl__repeats_same(later, r->took, now)) {
+        r->uniform = false;
+    }
+    r->ends[r->at] = now;
+    return ++r->at == r->length;
+}
+void pdl__repeats_end(pdl__repeats_t *rounds, const pdl__lane_t *lane, double exchange_s);
 /* Whether the latest rounds of a stage were alike, and took so long. */
 bool pdl__repeats_seen(const pdl__repeats_t *rounds, double seconds);
 /* As if `count` rounds more had passed. */

@@ -73,10 +73,11 @@ static bool go_on(pdl__lane_t *lane, double *sent_s, bool *moved)
     for (;;) {
         for (; lane->next < lane->count; lane->next++, *moved = true)
             if (!place(lane, &lane->steps[lane->next], sent_s)) return false;
-        lane->next = 0;
-        if (lane->more == NULL || !lane->more(lane)) break;
+        lane->next = lane->count = 0;
+        pdl__more_t more = lane->more == NULL ? PDL__MORE_NEVER : lane->more(lane, moved);
+        if (more == PDL__MORE_LATER) return false;
+        if (more == PDL__MORE_NEVER) break;
     }
-    lane->count = 0;
     lane->more = NULL;
     return true;
 }
@@ -85,10 +86,12 @@ pdl_status_t pdl__replay(pdl__lane_t *lanes, size_t size, int count, double *sen
 {
     bool moved = true, done = false;
 
+    /* From the last stage of a pipeline down: what goes back through it goes all the way in one turn, and every stage can go
+       forward again behind that. */
     while (moved && !done) {
         moved = false;
         done = true;
-        for (int k = 0; k < count; k++)
+        for (int k = count - 1; k >= 0; k--)
             if (!go_on((pdl__lane_t *)((char *)lanes + (size_t)k * size), sent_s, &moved)) done = false;
     }
     if (!done) return pdl_error(PDL_ERR_INPUT, "the programs of %d ranks wait for each other", count);

@@ -24,14 +24,17 @@ typedef struct pdl__replay_step {
     uint8_t track, flags;
 } pdl__replay_step_t;
 
+/* What became of a lane that came to the end of its steps: it has others, waits for another lane, or has done all. */
+typedef enum pdl__more { PDL__MORE_STEPS, PDL__MORE_LATER, PDL__MORE_NEVER } pdl__more_t;
+
 /* The list of one rank, and where it is in time. */
 typedef struct pdl__lane pdl__lane_t;
 struct pdl__lane {
     const pdl__replay_step_t *steps;
     int                       count, next;
     int                       tensor; /* the numbers of tensors in these steps begin here */
-    bool (*more)(
-        pdl__lane_t *lane); /* the next steps, in place of these; false: there are none. NULL: these are all */
+    /* The next steps, in place of these; sets *moved when it did any itself. NULL: these are all. */
+    pdl__more_t (*more)(pdl__lane_t *lane, bool *moved);
     const int    *wait;
     const double *seconds, *queue_s; /* by price; queue_s, of the host to queue it: NULL: nothing */
     double       *start_s, *end_s;   /* by price, filled in; start_s may be NULL */
