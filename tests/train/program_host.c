@@ -1,49 +1,45 @@
 /*
- * Under mpirun: state and weights on the hosts of several ranks. Gradients are summed and weights updated bucket by bucket during
+ * Under mpirun: state and weights on the hosts of several ranks, or state on their disks. Gradients are summed and weights updated bucket by bucket during
  * backward, and all bits are those of the same plan with everything on the devices: on the CPU, on the guard device and on a GPU that
  * the ranks share, emulated (`all`: in all settings) or with `--device N` a real one. A rank holds what a dry session says of it, to the byte.
  */
-#include "tensor/cuda_device.h"
 #include "train/exec/session.h"
 
 #define STEPS 10
 #define BATCH 6
 #define ROOM  4096
 #include "batch_fixture.h"
+#include "devices_fixture.h"
 #include "dry_check.h"
 
 typedef struct setting {
     const char    *model;
     pdl_method_t   method;
     pdl_sharding_t sharding;
-    pdl_tier_t     weights;
+    pdl_tier_t     state, weights;
     double         clip, ema;
     int            micro_batches;
     bool           swaps; /* activations too */
 } setting_t;
 
 static const setting_t settings[] = {
-    {"resnet-tiny", PDL_METHOD_SGD, PDL_SHARDING_NONE, PDL_TIER_HOST, 0, 0, 1, false},
-    {"language", PDL_METHOD_ADAMW, PDL_SHARDING_ZERO3, PDL_TIER_HOST, 0, 0, 1, false},
-    {"unet-small", PDL_METHOD_ADAMW, PDL_SHARDING_NONE, PDL_TIER_HOST, 0, 0.9, 1, true},
-    {"language", PDL_METHOD_ADAMW, PDL_SHARDING_ZERO2, PDL_TIER_DEVICE, 0, 0, 1, true},
-    {"resnet-tiny", PDL_METHOD_ADAMW, PDL_SHARDING_ZERO1, PDL_TIER_DEVICE, 0, 0.9, 1, false},
-    {"resnet-tiny", PDL_METHOD_SGD, PDL_SHARDING_ZERO3, PDL_TIER_HOST, 0, 0, 1, true},
-    {"language", PDL_METHOD_ADAMW, PDL_SHARDING_NONE, PDL_TIER_HOST, 0, 0, 2, false},
-    {"language", PDL_METHOD_ADAMW, PDL_SHARDING_ZERO3, PDL_TIER_HOST, 0.5, 0, 2, false},
-    {"unet-small", PDL_METHOD_SGD, PDL_SHARDING_ZERO2, PDL_TIER_DEVICE, 0, 0, 2, false},
+    {"resnet-tiny", PDL_METHOD_SGD, PDL_SHARDING_NONE, PDL_TIER_HOST, PDL_TIER_HOST, 0, 0, 1, false},
+    {"language", PDL_METHOD_ADAMW, PDL_SHARDING_ZERO3, PDL_TIER_DISK, PDL_TIER_HOST, 0, 0, 1, false},
+    {"unet-small", PDL_METHOD_ADAMW, PDL_SHARDING_NONE, PDL_TIER_HOST, PDL_TIER_HOST, 0, 0.9, 1, true},
+    {"language", PDL_METHOD_ADAMW, PDL_SHARDING_ZERO2, PDL_TIER_DISK, PDL_TIER_DEVICE, 0, 0, 1, true},
+    {"resnet-tiny", PDL_METHOD_ADAMW, PDL_SHARDING_ZERO1, PDL_TIER_HOST, PDL_TIER_DEVICE, 0, 0.9, 1, false},
+    {"resnet-tiny", PDL_METHOD_SGD, PDL_SHARDING_ZERO3, PDL_TIER_HOST, PDL_TIER_HOST, 0, 0, 1, true},
+    {"language", PDL_METHOD_ADAMW, PDL_SHARDING_NONE, PDL_TIER_DISK, PDL_TIER_HOST, 0, 0, 2, false},
+    {"language", PDL_METHOD_ADAMW, PDL_SHARDING_ZERO3, PDL_TIER_HOST, PDL_TIER_HOST, 0.5, 0, 2, false},
+    {"unet-small", PDL_METHOD_SGD, PDL_SHARDING_ZERO2, PDL_TIER_HOST, PDL_TIER_DEVICE, 0, 0, 2, false},
 };
 #define SETTINGS ((int)(sizeof(settings) / sizeof(*settings)))
 
-typedef enum device { CPU, EAGER, LAZY, GPU_F32, GPU_BF16 } device_t;
-
 static pdl_ranks_t *ranks;
-static int          argument_count;
-static char       **argument;
 
 typedef struct outcome {
     double loss[STEPS + 1]; /* the last of them of an evaluation, with averaged weights where there are such */
-    double weights;
+    double weights, moments;
     pdl_session_memory_t memory;
 } outcome_t;
 
@@ -82,18 +78,6 @@ static pdl_plan_t *make_plan(const pdl_model_t *model, const setting_t *setting,
     return plan;
 }
 
-static pdl_backend_t *backend_of(device_t device)
-{
-    pdl_cpu_options_t cpu = {.threads = 1};
-    pdl_backend_t    *backend = NULL;
-
-    if (device >= GPU_F32)
-        return cuda_backend(argument_count, argument, device == GPU_BF16 ? PDL_DTYPE_BF16 : PDL_DTYPE_F32);
-    REQUIRE_OK(device == CPU ? pdl_backend_create("cpu", &cpu, &backend)
-                             : pdl_backend_create_guard(&cpu, device == LAZY, &backend));
-    return backend;
-}
-
 /* Whether an update is made before the gradients of the first layers are. */
 static bool updates_early(const pdl_program_t *program)
 {
@@ -116,6 +100,19 @@ static void check_program_of(const setting_t *setting, const pdl_plan_t *plan, c
         CHECK(session->weights.array[PDL_ARRAY_GRADIENT] == NULL);
 }
 
+/* What a checkpoint does with moments: they are got and set where they are. */
+static void set_moments_again(pdl_session_t *session)
+{
+    for (int i = 0; i < pdl_session_tensor_count(session); i++) {
+        float *plain = malloc((size_t)pdl_session_tensor(session, i)->elements * sizeof(*plain));
+        if (pdl_session_has(session, i, PDL_ARRAY_MOMENT1)) {
+            CHECK_OK(pdl_session_get(session, i, PDL_ARRAY_MOMENT1, plain));
+            CHECK_OK(pdl_session_set(session, i, PDL_ARRAY_MOMENT1, plain));
+        }
+        free(plain);
+    }
+}
+
 static outcome_t train(const setting_t *setting, const pdl_plan_t *plan, device_t device, int steps)
 {
     outcome_t             outcome = {0};
@@ -131,8 +128,7 @@ static outcome_t train(const setting_t *setting, const pdl_plan_t *plan, device_
     spec.plan = plan;
     spec.backend = backend;
     spec.ranks = ranks;
-    spec.bucket_bytes =
-        argument_count > 2 ? 200000 : 20000; /* ranks that share a GPU wait milliseconds for each other */
+    spec.bucket_bytes = on_real_gpu() ? 50000 : 20000; /* ranks that share a GPU wait for each other at each */
     spec.transport = device == EAGER ? PDL_TRANSPORT_IPC : device == LAZY ? PDL_TRANSPORT_HOST : PDL_TRANSPORT_AUTO;
     spec.optimizer.method = setting->method;
     spec.optimizer.momentum = 0.9;
@@ -150,9 +146,11 @@ static outcome_t train(const setting_t *setting, const pdl_plan_t *plan, device_
     for (int i = 0; i < steps; i++) {
         CHECK_OK(pdl_session_step(session, &batch, &result));
         outcome.loss[i] = result.loss;
+        if (i == 1 && device == CPU) set_moments_again(session);
     }
     if (exact) CHECK_OK(check_sent(session, ranks, before, steps, &traffic));
     outcome.weights = sum_weights(session);
+    outcome.moments = sum_array(session, PDL_ARRAY_MOMENT1);
     CHECK_OK(pdl_session_swap_ema(session));
     CHECK_OK(pdl_session_evaluate(session, &batch, &result));
     outcome.loss[STEPS] = result.loss;
@@ -168,11 +166,11 @@ static void compare(device_t device, int first, int last, int steps)
         pdl_model_t *model = load(settings[i].model);
         pdl_plan_t  *plan = make_plan(model, &settings[i], device == GPU_BF16);
         outcome_t    kept = train(&settings[i], plan, device, steps);
-        plan->optimizer_tier = PDL_TIER_HOST;
+        plan->optimizer_tier = settings[i].state;
         plan->weights_tier = settings[i].weights;
         outcome_t passing = train(&settings[i], plan, device, steps);
         CHECK(memcmp(kept.loss, passing.loss, sizeof(kept.loss)) == 0 && kept.loss[0] != kept.loss[STEPS]);
-        CHECK(kept.weights == passing.weights);
+        CHECK(kept.weights == passing.weights && kept.moments == passing.moments && kept.moments != 0);
         CHECK(passing.memory.optimizer == 0 && passing.memory.host > kept.memory.host);
         if (argument_count > 1 && pdl_ranks_rank(ranks) == 0) printf("device %d, setting %d\n", (int)device, i);
         fflush(stdout);
@@ -196,7 +194,7 @@ static void streams_wait_for_what_they_need(void)
 
 static void ranks_share_a_gpu(void)
 {
-    bool real = argument_count > 2;
+    bool real = on_real_gpu();
 
     bool all = argument_count > 1;
     int  first = all ? 0 : 1, last = all ? SETTINGS : 2, steps = real ? STEPS : 1;

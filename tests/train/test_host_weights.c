@@ -3,13 +3,13 @@
  * touch and whose streams know no order but that of events, and on a GPU, emulated or with `--device N` a real one. A device
  * holds what is said before, to the byte, and less than with its weights. So does state on disk.
  */
-#include "tensor/cuda_device.h"
 #include "train/exec/session.h"
 
 #define STEPS 10
 #define BATCH 4
 #define ROOM  4096
 #include "batch_fixture.h"
+#include "devices_fixture.h"
 
 typedef struct setting {
     const char  *model;
@@ -29,11 +29,6 @@ static const setting_t settings[] = {
 };
 #define SETTINGS ((int)(sizeof(settings) / sizeof(*settings)))
 
-typedef enum device { CPU, EAGER, LAZY, GPU_F32, GPU_BF16, DEVICES } device_t;
-
-static int    argument_count;
-static char **argument;
-
 typedef struct outcome {
     double loss[STEPS + 1]; /* the last of them of an evaluation, with averaged weights where there are such */
     double sum[PDL_ARRAY_COUNT];
@@ -43,7 +38,7 @@ typedef struct outcome {
 /* A machine with a GPU may not have the files of the tests. */
 static const char *model_of(const setting_t *setting)
 {
-    return argument_count > 2 && strcmp(setting->model, LANGUAGE) == 0 ? "gpt-char-small" : setting->model;
+    return on_real_gpu() && strcmp(setting->model, LANGUAGE) == 0 ? "gpt-char-small" : setting->model;
 }
 
 static size_t held; /* of the device */
@@ -78,35 +73,6 @@ static int count_copies_in(const pdl_program_t *program)
 
     for (int i = 0; i < program->op_count; i++) count += program->op[i].kind == PDL_OP_COPY_IN;
     return count;
-}
-
-static pdl_backend_t *backend_of(device_t device)
-{
-    pdl_cpu_options_t cpu = {.threads = 1};
-    pdl_backend_t    *backend = NULL;
-
-    if (device >= GPU_F32)
-        return cuda_backend(argument_count, argument, device == GPU_BF16 ? PDL_DTYPE_BF16 : PDL_DTYPE_F32);
-    REQUIRE_OK(device == CPU ? pdl_backend_create("cpu", &cpu, &backend)
-                             : pdl_backend_create_guard(&cpu, device == LAZY, &backend));
-    return backend;
-}
-
-/* Of all tensors of an array, such that neither their order nor their place is lost. */
-static double sum_array(pdl_session_t *session, pdl_session_array_t array)
-{
-    double sum = 0;
-
-    for (int i = 0; i < pdl_session_tensor_count(session); i++) {
-        int64_t elements = pdl_session_tensor(session, i)->elements;
-        float  *plain = malloc((size_t)elements * sizeof(*plain));
-        if (pdl_session_has(session, i, array)) {
-            CHECK_OK(pdl_session_get(session, i, array, plain));
-            for (int64_t k = 0; k < elements; k++) sum += (double)plain[k] * (1 + (double)(k % 7));
-        }
-        free(plain);
-    }
-    return sum;
 }
 
 static pdl_session_spec_t spec_of(const setting_t *setting, const pdl_plan_t *plan, pdl_backend_t *backend,
@@ -235,7 +201,7 @@ static void streams_wait_for_what_they_need(void)
 
 static void gpus_have_the_same_bits(void)
 {
-    bool real = argument_count > 2;
+    bool real = on_real_gpu();
     int  first = real ? 0 : 1, last = real ? SETTINGS : 3, steps = real ? STEPS : 2;
 
     fill_batch(2);

@@ -384,10 +384,8 @@ static bool may_try(const pdl__searcher_t *s, const pdl_plan_t *plan, const tier
 {
     if (tiers->optimizer == PDL_TIER_DISK && host_capacity(s) <= 0) return false;
     if (tiers->weights == PDL_TIER_HOST)
-        return plan->sharding == PDL_SHARDING_NONE ||
-               (plan->sharding == PDL_SHARDING_ZERO3 && tiers->optimizer != PDL_TIER_DISK);
-    return plan->optimizer != PDL_OPTIMIZER_SGD &&
-           (tiers->optimizer != PDL_TIER_DISK || plan->sharding == PDL_SHARDING_NONE);
+        return plan->sharding == PDL_SHARDING_NONE || plan->sharding == PDL_SHARDING_ZERO3;
+    return plan->optimizer != PDL_OPTIMIZER_SGD;
 }
 
 /* Refuses a plan whose weights alone are more than devices have, and than the host has where they may be there: no policy helps,

@@ -76,6 +76,22 @@ static int64_t own_range(const pdl__bucket_t *bucket, const pdl__trace_entry_t *
     return high > *low ? high - *low : 0;
 }
 
+/* Whether an array is in a file. */
+static bool on_disk(const pdl_session_t *s, pdl_session_array_t array)
+{
+    return pdl__array_tier(s, array) == PDL_TIER_DISK;
+}
+
+/* `count` elements of this rank's part of a bucket, from element `low` of its tensors on. */
+static pdl_status_t get_part(const pdl_session_t *s, pdl_session_array_t array, const pdl__bucket_t *bucket,
+                             int64_t low, int64_t count, float *values)
+{
+    if (on_disk(s, array)) return pdl__state_read(s, array, bucket->held + low - bucket->part_low, count, values);
+    return s->executor.device->ops->copy(s->executor.device, NULL, values,
+                                         pdl__shard_part(s, array, bucket) + low - bucket->part_low,
+                                         (size_t)count * sizeof(float));
+}
+
 pdl_status_t pdl__shard_collect(const pdl_session_t *s, pdl_session_array_t array, const pdl__trace_entry_t *entry,
                                 float *storage)
 {
@@ -88,10 +104,7 @@ pdl_status_t pdl__shard_collect(const pdl_session_t *s, pdl_session_array_t arra
         if (r == pdl_ranks_rank(group->shard_ranks)) {
             range[1] = own_range(bucket, entry, &range[0]);
             if (range[1] > 0)
-                status =
-                    s->executor.device->ops->copy(s->executor.device, NULL, storage + range[0] - entry->offset,
-                                                  pdl__shard_part(s, array, bucket) + range[0] - bucket->part_low,
-                                                  (size_t)range[1] * sizeof(float));
+                status = get_part(s, array, bucket, range[0], range[1], storage + range[0] - entry->offset);
         }
         if (!status) status = pdl_ranks_broadcast(group->shard_ranks, range, sizeof(range), r);
         if (!status && range[1] > 0)
@@ -107,6 +120,9 @@ pdl_status_t pdl__shard_spread(pdl_session_t *s, pdl_session_array_t array, cons
     const pdl__bucket_t *bucket = &s->exchange.buckets[entry->group].bucket[entry->bucket];
     int64_t              low, count = own_range(bucket, entry, &low);
 
+    if (on_disk(s, array))
+        return pdl__state_write(s, array, bucket->held + low - bucket->part_low, count,
+                                storage + low - entry->offset);
     return s->executor.device->ops->copy(s->executor.device, NULL,
                                          pdl__shard_part(s, array, bucket) + low - bucket->part_low,
                                          storage + low - entry->offset, (size_t)count * sizeof(float));
@@ -127,6 +143,12 @@ static pdl_status_t export_entry(const pdl_session_t *s, const pdl__trace_entry_
     return status;
 }
 
+/* Where an entry that is not cut begins in the file. */
+static int64_t place_on_disk(const pdl_session_t *s, pdl_session_array_t array, const pdl__trace_entry_t *entry)
+{
+    return pdl__shard_divides(s, array) ? entry->held : entry->offset;
+}
+
 /* Where an entry is that is not cut. */
 static void *entry_of(const pdl_session_t *s, pdl_session_array_t array, const pdl__trace_entry_t *entry)
 {
@@ -137,15 +159,14 @@ pdl_status_t pdl_session_get(const pdl_session_t *s, int i, pdl_session_array_t 
 {
     const pdl__trace_entry_t *entry = &s->weights.entry[i];
     pdl_status_t              status = pdl__session_await(s);
-
-    bool disk = pdl__array_tier(s, array) == PDL_TIER_DISK;
+    bool                      cut = pdl__shard_cuts(s, array, entry);
 
     if (status) return status;
-    if (!disk && !pdl__shard_cuts(s, array, entry)) return export_entry(s, entry, entry_of(s, array, entry), plain);
+    if (!cut && !on_disk(s, array)) return export_entry(s, entry, entry_of(s, array, entry), plain);
     void *storage = malloc((size_t)entry->storage * pdl_dtype_bytes(s->spec.backend->weight_type));
     if (!storage) return no_memory(entry);
-    status = disk ? pdl__state_read(s, array, entry->offset, entry->storage, storage)
-                  : pdl__shard_collect(s, array, entry, storage);
+    status = cut ? pdl__shard_collect(s, array, entry, storage)
+                 : pdl__state_read(s, array, place_on_disk(s, array, entry), entry->storage, storage);
     if (!status) status = export_entry(s, entry, storage, plain);
     free(storage);
     return status;
@@ -169,17 +190,16 @@ pdl_status_t pdl_session_set(pdl_session_t *s, int i, pdl_session_array_t array,
 {
     const pdl__trace_entry_t *entry = &s->weights.entry[i];
     pdl_status_t              status = pdl__session_await(s);
-
-    bool disk = pdl__array_tier(s, array) == PDL_TIER_DISK;
+    bool                      cut = pdl__shard_cuts(s, array, entry);
 
     if (status) return status;
-    if (!disk && !pdl__shard_cuts(s, array, entry)) return import_entry(s, entry, plain, entry_of(s, array, entry));
+    if (!cut && !on_disk(s, array)) return import_entry(s, entry, plain, entry_of(s, array, entry));
     void *storage = malloc((size_t)entry->storage * pdl_dtype_bytes(s->spec.backend->weight_type));
     if (!storage) return no_memory(entry);
     status = import_entry(s, entry, plain, storage);
     if (!status)
-        status = disk ? pdl__state_write(s, array, entry->offset, entry->storage, storage)
-                      : pdl__shard_spread(s, array, entry, storage);
+        status = cut ? pdl__shard_spread(s, array, entry, storage)
+                     : pdl__state_write(s, array, place_on_disk(s, array, entry), entry->storage, storage);
     free(storage);
     return status;
 }

@@ -107,11 +107,9 @@ pdl_status_t pdl__state_check(const pdl_session_t *s)
                          "%s needs norms of whole tensors, and the plan has the optimizer's state on %s: use adamw "
                          "or sgd, or memory.optimizer: device",
                          pdl_method_names[s->spec.optimizer.method], tier);
-    if (s->spec.plan->optimizer_tier == PDL_TIER_DISK &&
-        (s->weights.sharding != PDL_SHARDING_NONE || s->spec.optimizer.ema > 0))
+    if (s->spec.plan->optimizer_tier == PDL_TIER_DISK && s->spec.optimizer.ema > 0)
         return pdl_error(PDL_ERR_UNSUPPORTED,
-                         "state that is sharded or has a mean of weights cannot be on disk: use memory.optimizer: "
-                         "host");
+                         "a mean of weights (--ema) cannot be on disk: use memory.optimizer: host");
     return check_host(s);
 }
 
