@@ -12,6 +12,7 @@ bench=$SOURCE/bench
 . "$bench/common.sh"
 steps=${STEPS:-8}
 system=${SYSTEM:-h200-paradl}
+seconds=${LIMIT:-240}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 export PARADL_KERNELS=$scratch/kernels
@@ -68,9 +69,14 @@ for case in ${CASES:-resnet50 gpt2-1.5b gpt-13b}; do
     whole=$(projected --system "$scratch/large.yaml")
     expected=$(projected --system "$system" --max-memory "$limit" -o "$scratch/plan.yaml")
     rm -f "$scratch/log"
-    if ! timeout "${LIMIT:-240}" "$PARADL" train "$scratch/plan.yaml" --device cuda "${data[@]}" --steps "$steps" --optimizer "$run" --lr 1e-4 --max-memory "$limit" --no-valid \
-        --quiet --log "$scratch/log" >"$scratch/out" 2>&1; then
-        echo "$case: $(tail -n 1 "$scratch/out")"
+    status=0
+    timeout "$seconds" "$PARADL" train "$scratch/plan.yaml" --device cuda "${data[@]}" --steps "$steps" --optimizer "$run" --lr 1e-4 --max-memory "$limit" --no-valid \
+        --quiet --log "$scratch/log" >"$scratch/out" 2>&1 || status=$?
+    if [[ $status -ne 0 ]]; then
+        case $status in
+        124) echo "$case: took longer than LIMIT, $seconds s" ;;
+        *) echo "$case: $(tail -n 1 "$scratch/out")" ;;
+        esac
         continue
     fi
     measured=$(number step_s <"$scratch/log" | tail -n +$((steps / 2)) | median)
