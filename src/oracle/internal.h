@@ -99,7 +99,8 @@ static inline uint64_t pdl__mix_text(uint64_t hash, const char *text)
     return pdl__mix(hash, 0);
 }
 
-/* Drops kept profiles and plans (their memory is soon used again), but not the prices of groups. */
+/* Drops kept profiles (their memory is soon used again), and plans too, but not the prices of groups. */
+void pdl__oracle_forget_profiles(pdl_oracle_t *oracle);
 void pdl__oracle_forget(pdl_oracle_t *oracle);
 
 /* The plan of a preset on a mesh, not yet checked. */

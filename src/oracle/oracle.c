@@ -30,15 +30,21 @@ pdl_status_t pdl_oracle_create(const pdl_model_t *model, const pdl_system_t *sys
     return PDL_OK;
 }
 
-void pdl__oracle_forget(pdl_oracle_t *oracle)
+void pdl__oracle_forget_profiles(pdl_oracle_t *oracle)
 {
     for (int i = 0; i < PDL_PROFILE_SLOTS; i++) pdl__profile_destroy(oracle->profiles[i].profile);
     memset(oracle->profiles, 0, sizeof(oracle->profiles));
-    for (int i = 0; i < PDL_PLAN_SLOTS; i++) pdl_plan_destroy(oracle->plans[i].plan);
-    memset(oracle->plans, 0, sizeof(oracle->plans));
-    oracle->profile_count = oracle->plan_count = 0;
+    oracle->profile_count = 0;
     oracle->passes.profile = NULL;
     memset(oracle->bounds, 0, sizeof(oracle->bounds));
+}
+
+void pdl__oracle_forget(pdl_oracle_t *oracle)
+{
+    pdl__oracle_forget_profiles(oracle);
+    for (int i = 0; i < PDL_PLAN_SLOTS; i++) pdl_plan_destroy(oracle->plans[i].plan);
+    memset(oracle->plans, 0, sizeof(oracle->plans));
+    oracle->plan_count = 0;
 }
 
 void pdl_oracle_destroy(pdl_oracle_t *oracle)

@@ -201,7 +201,11 @@ pdl_status_t pdl__config_profile(pdl_oracle_t *oracle, const pdl_config_t *confi
             *out = oracle->profiles[i % PDL_PROFILE_SLOTS].profile;
             return PDL_OK;
         }
-    if (oracle->profile_count >= PDL_PROFILE_SLOTS / 2 || oracle->plan_count >= PDL_PLAN_SLOTS / 2) {
+    if (oracle->profile_count >= PDL_PROFILE_SLOTS / 2) {
+        pdl__oracle_forget_profiles(oracle);
+        i = key;
+    }
+    if (oracle->plan_count >= PDL_PLAN_SLOTS / 2) {
         pdl__oracle_forget(oracle);
         i = key;
     }

@@ -21,6 +21,12 @@ static void forget(double table[PDL_SHARDING_COUNT][PDL__TIERS])
         for (int t = 0; t < PDL__TIERS; t++) table[s][t] = -1;
 }
 
+void pdl__visit_node(pdl__exact_walk_t *walk, int node, pdl__visit_t *v)
+{
+    *v = (pdl__visit_t){.walk = walk, .node = &walk->list->node[node], .config = walk->list->node[node].config};
+    v->choices = pdl__choices_of(walk->oracle, walk->list, &v->config);
+}
+
 pdl_status_t pdl__visit_begin(pdl__visit_t *v)
 {
     pdl_oracle_t        *oracle = v->walk->oracle;
@@ -28,7 +34,6 @@ pdl_status_t pdl__visit_begin(pdl__visit_t *v)
     double               staging_s;
     pdl_status_t         status;
 
-    v->choices = pdl__choices_of(oracle, v->walk->list, &v->config);
     for (int o = 0; o < v->node->orders; o++) {
         v->config.order = v->node->order[o];
         pdl__case_of_config(oracle, &v->config, dataset, &v->in_order[o]);
@@ -48,6 +53,7 @@ void pdl__visit_recompute(pdl__visit_t *v, pdl_recompute_t recompute)
     for (int o = 0; o < v->node->orders; o++) v->in_order[o].recompute = recompute;
     v->c.recompute = recompute;
     forget_exchange(v);
+    forget(v->least_bytes);
 }
 
 pdl_status_t pdl__visit_schedule(pdl__visit_t *v, pdl_pipeline_schedule_t schedule, int virtual_stages)
@@ -122,6 +128,25 @@ static pdl_status_t memory_of(pdl__visit_t *v, double *bytes)
     if (*known < 0) {
         status = pdl__project_memory(v->walk->oracle, &v->c, v->profile, v->cut.ranks, &p);
         *known = p.memory_bytes;
+    }
+    *bytes = *known;
+    return status;
+}
+
+pdl_status_t pdl__visit_least_memory(pdl__visit_t *v, double *bytes)
+{
+    double             *known = &v->least_bytes[v->c.sharding][v->c.optimizer_tier];
+    pdl_case_t          c = v->c;
+    const pdl_stages_t *stages;
+    pdl_projection_t    p;
+    pdl_status_t        status = PDL_OK;
+
+    if (*known < 0) {
+        c.schedule = PDL_SCHEDULE_1F1B;
+        c.virtual_stages = 1;
+        status = pdl__profile_stages(v->profile, c.pipeline, NULL, &stages);
+        if (!status) status = pdl__project_memory(v->walk->oracle, &c, v->profile, stages, &p);
+        if (!status) *known = p.memory_bytes;
     }
     *bytes = *known;
     return status;

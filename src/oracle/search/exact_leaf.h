@@ -44,9 +44,12 @@ typedef struct pdl__visit {
                                  [PDL_SHARDING_COUNT]; /* by order, whether stages are interleaved, sharding */
     double  update_s[PDL_SHARDING_COUNT][PDL__TIERS];  /* negative: not known */
     double  memory_bytes[PDL_SHARDING_COUNT][PDL__TIERS];
+    double  least_bytes[PDL_SHARDING_COUNT][PDL__TIERS]; /* of all schedules */
     int64_t leaf;
 } pdl__visit_t;
 
+/* A node and what it leaves open. */
+void pdl__visit_node(pdl__exact_walk_t *walk, int node, pdl__visit_t *v);
 /* Costs of layers of the node; then its choices, from those on which most depends to those on which least does. */
 pdl_status_t pdl__visit_begin(pdl__visit_t *v);
 void         pdl__visit_recompute(pdl__visit_t *v, pdl_recompute_t recompute);
@@ -54,6 +57,8 @@ pdl_status_t pdl__visit_schedule(pdl__visit_t *v, pdl_pipeline_schedule_t schedu
 void         pdl__visit_order(pdl__visit_t *v, int order);
 /* Sharding and tier are set in the case. */
 pdl_status_t pdl__visit_leaf(pdl__visit_t *v, pdl__leaf_t *leaf);
+/* Memory with the schedule that takes least. */
+pdl_status_t pdl__visit_least_memory(pdl__visit_t *v, double *bytes);
 
 /* The longest chain of passes of the schedule, as if transfers took no time; 0 where it is not known. */
 double pdl__visit_bubble(const pdl__visit_t *v);

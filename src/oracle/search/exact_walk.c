@@ -51,6 +51,16 @@ static double pass_seconds(const pdl__visit_t *v)
     return pdl__run_seconds(&v->c, &nothing, all_layers(v));
 }
 
+/* What the passes of all micro-batches take at the least, given those of one through all layers and however these are cut into
+   stages (docs/oracle.md, "Exact search"). */
+static double least_seconds(const pdl__visit_t *v, double pass_s, bool interleaved)
+{
+    double m = (double)v->config.micro_batches, stages = (double)v->config.pipeline;
+
+    if (interleaved) return pass_s * fmax(1, m / stages);
+    return pass_s * (1 + fmax((m - 1) / 2, m > stages ? m - (stages + 2) / 3 : 0) / stages);
+}
+
 /* No stage has less than its share of the weights, and the heaviest exchanges them within the step; known where all of them are
    exchanged over the data axis alone. */
 static double exchange_seconds(const pdl__visit_t *v)
@@ -72,6 +82,27 @@ static bool states_fit(const pdl__visit_t *v)
     double bytes = pdl__least_state_bytes(&v->c) * all_layers(v)->weights / (double)v->c.pipeline;
 
     return bytes * ROUNDING <= pdl__memory_room(v->walk->oracle, v->c.pipeline);
+}
+
+/* Whether the sharding and place of state fit with some schedule: none holds fewer micro-batches than 1F1B. */
+static bool some_schedule_fits(pdl__visit_t *v)
+{
+    double bytes;
+
+    if (!states_fit(v)) return false;
+    return pdl__visit_least_memory(v, &bytes) ||
+           bytes * ROUNDING <= pdl__memory_room(v->walk->oracle, v->c.pipeline);
+}
+
+static bool nothing_fits(pdl__visit_t *v)
+{
+    for (int sharding = 0; sharding < v->choices.shardings; sharding++)
+        for (int tier = 0; tier < v->choices.tiers; tier++) {
+            v->c.sharding = (pdl_sharding_t)sharding;
+            v->c.optimizer_tier = (pdl_tier_t)tier;
+            if (some_schedule_fits(v)) return false;
+        }
+    return true;
 }
 
 static void remove_by(pdl__visit_t *v, pdl_exact_bound_t bound, int64_t leaves)
@@ -119,12 +150,12 @@ static bool is_refusal(pdl_status_t status)
 }
 
 /* Whether a bound would have been wrong about it. */
-static bool breaks_bounds(const pdl__visit_t *v, const pdl__leaf_t *leaf)
+static bool breaks_bounds(pdl__visit_t *v, const pdl__leaf_t *leaf)
 {
-    double passes = pass_seconds(v) * (double)v->c.micro_batches / (double)v->c.pipeline;
+    double passes = least_seconds(v, pass_seconds(v), v->c.virtual_stages > 1);
 
     return fmax(fmax(passes, pdl__visit_bubble(v)), exchange_seconds(v)) * ROUNDING > leaf->total_s ||
-           (leaf->fits && !states_fit(v));
+           (leaf->fits && !some_schedule_fits(v));
 }
 
 static void evaluate(pdl__visit_t *v)
@@ -176,7 +207,7 @@ static void visit_schedule(pdl__visit_t *v, pdl_pipeline_schedule_t schedule, in
             }
             for (int tier = 0; tier < choices->tiers && !walk->status; tier++) {
                 v->c.optimizer_tier = (pdl_tier_t)tier;
-                if (!walk->exhaustive && !states_fit(v))
+                if (!walk->exhaustive && !some_schedule_fits(v))
                     remove_by(v, PDL_BOUND_MEMORY, 1);
                 else
                     evaluate(v);
@@ -189,14 +220,23 @@ static void visit_recompute(pdl__visit_t *v, pdl_recompute_t recompute)
 {
     static const pdl_pipeline_schedule_t plain[] = {PDL_SCHEDULE_1F1B, PDL_SCHEDULE_GPIPE};
     const pdl__choices_t                *choices = &v->choices;
+    int64_t schedule = (int64_t)v->node->orders * choices->shardings * choices->tiers; /* configurations */
+    double  pass_s;
 
     pdl__visit_recompute(v, recompute);
-    if (beyond(v, pass_seconds(v) * (double)v->config.micro_batches / (double)v->config.pipeline)) {
-        remove_by(v, PDL_BOUND_COMPUTE,
-                  pdl__schedules_of(choices) * v->node->orders * choices->shardings * choices->tiers);
+    pass_s = pass_seconds(v);
+    if (beyond(v, least_seconds(v, pass_s, choices->virtual_stages > 1))) {
+        remove_by(v, PDL_BOUND_COMPUTE, pdl__schedules_of(choices) * schedule);
         return;
     }
-    for (int i = 0; i < choices->plain && !v->walk->status; i++) visit_schedule(v, plain[i], 1);
+    if (!v->walk->exhaustive && nothing_fits(v)) {
+        remove_by(v, PDL_BOUND_MEMORY, pdl__schedules_of(choices) * schedule);
+        return;
+    }
+    if (beyond(v, least_seconds(v, pass_s, false)))
+        remove_by(v, PDL_BOUND_BUBBLE, choices->plain * schedule);
+    else
+        for (int i = 0; i < choices->plain && !v->walk->status; i++) visit_schedule(v, plain[i], 1);
     for (int k = 2; k <= choices->virtual_stages && !v->walk->status; k++)
         visit_schedule(v, PDL_SCHEDULE_INTERLEAVED, k);
 }
@@ -233,10 +273,9 @@ static bool too_slow_in_parts(pdl__visit_t *v)
 {
     const pdl__node_t       *n = v->node;
     const pdl__exact_rate_t *rate = find_rate(v->walk, n->stride);
-    double samples = (double)n->config.micro_batches * n->micro_batch / (double)n->config.pipeline;
-    double sample_s = fmax(v->walk->compute_s, rate != NULL ? rate->sample_s : 0);
+    double                   sample_s = fmax(v->walk->compute_s, rate != NULL ? rate->sample_s : 0);
 
-    return sample_s > 0 && beyond(v, sample_s * samples);
+    return sample_s > 0 && beyond(v, least_seconds(v, sample_s * n->micro_batch, v->choices.virtual_stages > 1));
 }
 
 static void remember_rate(pdl__visit_t *v)
@@ -253,8 +292,9 @@ static void remember_rate(pdl__visit_t *v)
 
 void pdl__exact_visit(pdl__exact_walk_t *walk, int node)
 {
-    pdl__visit_t v = {.walk = walk, .node = &walk->list->node[node], .config = walk->list->node[node].config};
+    pdl__visit_t v;
 
+    pdl__visit_node(walk, node, &v);
     if (too_slow_in_parts(&v)) {
         remove_by(&v, PDL_BOUND_COMPUTE, v.node->leaves);
         return;
@@ -274,11 +314,13 @@ bool pdl__exact_likely(const pdl__exact_walk_t *walk, int node)
 
 void pdl__exact_glance(pdl__exact_walk_t *walk, int node)
 {
-    pdl__visit_t v = {.walk = walk, .node = &walk->list->node[node], .config = walk->list->node[node].config};
+    pdl__visit_t v;
 
+    pdl__visit_node(walk, node, &v);
     if (!prepare(&v)) return;
     for (int r = 0; r < v.choices.recomputes; r++) {
         pdl__visit_recompute(&v, v.choices.recompute[r]);
+        if (beyond(&v, least_seconds(&v, pass_seconds(&v), false))) continue;
         if (pdl__visit_schedule(&v, PDL_SCHEDULE_1F1B, 1)) continue;
         pdl__visit_order(&v, 0);
         v.c.sharding = v.choices.shardings > 1 ? PDL_SHARDING_ZERO1 : PDL_SHARDING_NONE;
