@@ -76,6 +76,13 @@ static pdl__exported_t *collect(const pdl_plan_t *plan, const pdl__exporter_t *e
     return x;
 }
 
+static bool has(const pdl__exported_t *x, const char *key)
+{
+    for (int i = 0; i < x->options; i++)
+        if (strcmp(x->option[i].key, key) == 0) return true;
+    return false;
+}
+
 static const char *value_of(const pdl__exported_t *x, const char *key)
 {
     for (int i = 0; i < x->options; i++)
@@ -163,6 +170,23 @@ static void megatron_gets_the_numbers_of_the_plan(void)
     CHECK_STR(value_of(x, "recompute-granularity"), "selective");
     CHECK_STR(value_of(x, "vocab-size"), "31999");
     CHECK_STR(value_of(x, "data-parallel-sharding-strategy"), "");
+    free(x);
+    /* What Megatron-LM and DeepSpeed refuse otherwise. */
+    plan->sharding = PDL_SHARDING_ZERO2;
+    plan->optimizer = PDL_OPTIMIZER_ADAM;
+    plan->optimizer_tier = PDL_TIER_HOST;
+    plan->sequence_parallel = false;
+    x = collect(plan, &pdl__exporters[0]);
+    CHECK_STR(value_of(x, "ckpt-format"), "fsdp_dtensor");
+    CHECK(has(x, "use-precision-aware-optimizer") && has(x, "sequence-parallel") && has(x, "moe-grouped-gemm"));
+    free(x);
+    x = collect(plan, pdl__exporter_find("deepspeed"));
+    CHECK_STR(value_of(x, "train_batch_size"), "32");
+    free(x);
+    pdl_plan_destroy(plan);
+    plan = make_plan(model, "data+tensor", 4, 1, 8);
+    x = collect(plan, pdl__exporter_find("deepspeed"));
+    CHECK(!has(x, "train_batch_size"));
     free(x);
     pdl_plan_destroy(plan);
     pdl_model_destroy(model);
@@ -261,6 +285,44 @@ static void images_are_not_for_language_frameworks(void)
     pdl_model_destroy(model);
 }
 
+/* For tests/long/test_export_parsers.sh: exports of every setting in turn, which a search would not choose. */
+static void write_exports(void)
+{
+    static const char *const models[] = {"llama3-8b", "gpt2-124m", "mixtral-8x7b", "bert-large"};
+    const pdl_system_t      *system = NULL;
+    FILE                    *list = fopen("/dev/null", "w");
+    char                     path[512];
+
+    REQUIRE(list != NULL);
+    REQUIRE_OK(pdl_system_load("dgx-h100", &system));
+    for (int i = 0; i < 4 * 4 * 12; i++) {
+        const char  *framework = pdl_export_names[i / 48], *name = models[i / 12 % 4];
+        pdl_model_t *model = NULL;
+        int          turn = i % 12;
+
+        REQUIRE_OK(pdl_model_load(name, &model));
+        pdl_plan_t  *plan = make_plan(model, "3d", 2, turn % 3 == 0 ? 1 : 2, turn % 4 == 0 ? 1 : 2);
+        pdl_export_t what = {.plan = plan,
+                             .projection = &projection,
+                             .system = system,
+                             .model_name = name,
+                             .system_name = "dgx-h100"};
+        vary(plan, turn);
+        snprintf(path, sizeof(path), "%s/%s/%s-%d", getenv("EXPORTS"), framework, name, turn);
+        CHECK(mkdir(path, 0777) == 0);
+        CHECK_OK(pdl_report_export(&what, framework, path, list));
+        snprintf(path + strlen(path), 20, "/plan.yaml");
+        FILE *file = fopen(path, "w");
+        REQUIRE(file != NULL);
+        CHECK_OK(pdl_plan_write(plan, name, "dgx-h100", NULL, NULL, file));
+        fclose(file);
+        pdl_plan_destroy(plan);
+        pdl_model_destroy(model);
+    }
+    fclose(list);
+    pdl_system_destroy(system);
+}
+
 int main(void)
 {
     static const char *const made[] = {"megatron_args.sh",    "ds_config.json",   "torchtitan.toml",
@@ -268,6 +330,10 @@ int main(void)
                                        "first_iterations.txt"};
     char                     path[128];
 
+    if (getenv("EXPORTS") != NULL) {
+        RUN(write_exports);
+        return test_done();
+    }
     snprintf(folder, sizeof(folder), "/tmp/paradl-export-XXXXXX");
     REQUIRE(mkdtemp(folder) != NULL);
     RUN(options_are_those_of_the_frameworks);

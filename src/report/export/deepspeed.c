@@ -10,6 +10,8 @@ static void add_optimizer(pdl__exported_t *x)
     pdl__export_text(x, "optimizer.type", adam ? "AdamW" : "SGD");
     pdl__export_number(x, "optimizer.params.lr", 1e-4);
     if (x->plan->optimizer == PDL_OPTIMIZER_MOMENTUM) pdl__export_number(x, "optimizer.params.momentum", 0.9);
+    /* Without it, sharded state of others than Adam is refused. */
+    if (!adam && x->plan->sharding != PDL_SHARDING_NONE) pdl__export_bool(x, "zero_allow_untested_optimizer", true);
 }
 
 static void add_sharding(pdl__exported_t *x)
@@ -24,6 +26,8 @@ static void add_sharding(pdl__exported_t *x)
     if (device == NULL) return;
     pdl__export_text(x, "zero_optimization.offload_optimizer.device", "%s", device);
     pdl__export_bool(x, "zero_optimization.offload_optimizer.pin_memory", true);
+    if (x->plan->sharding == PDL_SHARDING_NONE)
+        pdl__export_note(x, "optimizer state off the device without sharding: DeepSpeed does it from stage 1 on");
     if (x->plan->optimizer_tier == PDL_TIER_DISK)
         pdl__export_note(x, "optimizer state on disk: add zero_optimization.offload_optimizer.nvme_path");
 }
@@ -45,7 +49,7 @@ static void add_splits(pdl__exported_t *x)
         pdl__export_note(x, "zero3 with a tensor axis: DeepSpeed splits matrices with stages 0 to 2");
     if (x->context > 1)
         pdl__export_note(
-            x, "tokens over %lld ranks: made in the program, deepspeed.sequence.layer.DistributedAttention",
+            x, "tokens over %lld ranks: attention in the program, deepspeed.sequence.layer.DistributedAttention",
             (long long)x->context);
     if (x->pipeline > 1)
         pdl__export_note(x, "pipeline of %lld: it is made in the program, PipelineModule(num_stages=%lld)",
@@ -63,9 +67,27 @@ static void add_splits(pdl__exported_t *x)
                          pdl_recompute_names[x->plan->recompute]);
 }
 
+/* DeepSpeed checks the batch against micro-batches of all replicas. These are the ranks of a PipelineModule's data axis, or of the mesh
+   that it makes of two sizes; else it takes every rank for one, those of a tensor axis as well. */
+static void add_batch(pdl__exported_t *x)
+{
+    bool counts_tensor = x->tensor > 1 && x->pipeline == 1;
+
+    if (!counts_tensor) pdl__export_number(x, "train_batch_size", (double)x->plan->batch);
+    if (counts_tensor)
+        pdl__export_note(x,
+                         "batch of %lld: DeepSpeed states %lld times as much, as it counts the ranks of a tensor "
+                         "axis as replicas",
+                         (long long)x->plan->batch, (long long)x->tensor);
+    if (x->context > 1 && x->pipeline == 1) {
+        pdl__export_number(x, "data_parallel_size", (double)x->data);
+        pdl__export_number(x, "sequence_parallel_size", (double)x->context);
+    }
+}
+
 pdl_status_t pdl__export_deepspeed(pdl__exported_t *x)
 {
-    pdl__export_number(x, "train_batch_size", (double)x->plan->batch);
+    add_batch(x);
     pdl__export_number(x, "train_micro_batch_size_per_gpu", (double)x->micro);
     pdl__export_number(x, "gradient_accumulation_steps", (double)x->plan->micro_batches);
     pdl__export_number(x, "steps_per_print", 1);

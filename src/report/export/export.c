@@ -18,8 +18,7 @@ const char *const pdl_export_names[] = {"megatron", "deepspeed", "torchtitan", "
 const pdl__exporter_t pdl__exporters[PDL_EXPORT_COUNT] = {
     {.name = "megatron",
      .write = pdl__export_megatron,
-     .setup = ": \"${MEGATRON:?set it to the folder of Megatron-LM}\"\nsource megatron_args.sh\n"
-              "export CUDA_DEVICE_MAX_CONNECTIONS=1\n",
+     .setup = ": \"${MEGATRON:?set it to the folder of Megatron-LM}\"\nsource megatron_args.sh\n",
      .launch = TORCHRUN "\"$MEGATRON/pretrain_gpt.py\" \"${ARGS[@]}\"",
      .log = "\"elapsed time per iteration (ms)\" and \"throughput per GPU (TFLOP/s/GPU)\" of every line; memory "
             "after the "

@@ -66,8 +66,7 @@ pdl_status_t pdl__export_fsdp(pdl__exported_t *x)
     pdl__export_text(x, "distributed_type", sharded ? "FSDP" : "MULTI_GPU");
     pdl__export_text(x, "mixed_precision", "%s", mixed_precision(x->plan->precision));
     pdl__export_number(x, "num_machines", (double)x->nodes);
-    pdl__export_number(x, "num_processes", (double)(x->nodes * x->per_node));
-    pdl__export_text(x, "rdzv_backend", "c10d");
+    pdl__export_number(x, "num_processes", (double)pdl_mesh_size(&x->plan->mesh));
     if (sharded) add_sharding(x);
     add_parallelism(x);
     add_notes(x);

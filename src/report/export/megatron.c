@@ -49,6 +49,11 @@ static void add_latent(pdl__exported_t *x)
     pdl__export_number(x, "v-head-dim", (double)n->value_dim);
 }
 
+static bool computes_in_bf16(const pdl__exported_t *x)
+{
+    return x->plan->precision == PDL_BF16 || x->plan->precision == PDL_FP8;
+}
+
 static void add_experts(pdl__exported_t *x)
 {
     const pdl__export_network_t *n = &x->net;
@@ -57,7 +62,7 @@ static void add_experts(pdl__exported_t *x)
     pdl__export_number(x, "num-experts", (double)n->experts);
     pdl__export_number(x, "moe-router-topk", (double)n->top_k);
     pdl__export_number(x, "moe-ffn-hidden-size", (double)n->expert_ffn);
-    pdl__export_flag(x, "moe-grouped-gemm", true);
+    pdl__export_flag(x, "moe-grouped-gemm", computes_in_bf16(x)); /* it refuses others */
     if (n->shared_ffn > 0) pdl__export_number(x, "moe-shared-expert-intermediate-size", (double)n->shared_ffn);
     if (n->first_experts > 0)
         pdl__export_text(x, "moe-layer-freq", "[0]*%lld+[1]*%lld", (long long)n->first_experts,
@@ -65,6 +70,9 @@ static void add_experts(pdl__exported_t *x)
     /* A tensor axis shares experts out whole. */
     pdl__export_number(x, "expert-model-parallel-size", (double)x->tensor);
     if (x->tensor > 1) pdl__export_number(x, "expert-tensor-parallel-size", 1);
+    if (x->tensor > 1 && x->plan->precision == PDL_FP16)
+        pdl__export_note(x,
+                         "experts of several ranks in fp16: Megatron-LM refuses them; plan with --precision bf16");
 }
 
 static void add_pipeline(pdl__exported_t *x)
@@ -83,21 +91,41 @@ static void add_pipeline(pdl__exported_t *x)
         pdl__export_note(x, "schedule gpipe: Megatron-LM runs 1f1b, which needs less memory and as much time");
 }
 
+/* Megatron-LM has an update on the host for Adam alone, and as part of the optimizer that is sharded. */
+static bool offloads(const pdl__exported_t *x)
+{
+    return x->plan->optimizer_tier == PDL_TIER_HOST && x->plan->optimizer == PDL_OPTIMIZER_ADAM;
+}
+
+static void add_offload(pdl__exported_t *x)
+{
+    pdl__export_flag(x, "optimizer-cpu-offload", offloads(x));
+    pdl__export_flag(x, "use-precision-aware-optimizer", offloads(x));
+    if (x->plan->optimizer_tier == PDL_TIER_HOST && !offloads(x))
+        pdl__export_note(x, "optimizer state of %s on the host: Megatron-LM moves that of Adam only",
+                         pdl_optimizer_names[x->plan->optimizer]);
+    if (x->plan->optimizer_tier == PDL_TIER_DISK)
+        pdl__export_note(x, "optimizer state on disk: Megatron-LM keeps it on the device or on the host");
+}
+
 static void add_sharding(pdl__exported_t *x)
 {
     static const char *const strategies[PDL_SHARDING_COUNT] = {NULL, NULL, "optim_grads", "optim_grads_params"};
     const char              *strategy = strategies[x->plan->sharding];
 
-    pdl__export_flag(x, "use-distributed-optimizer", x->plan->sharding != PDL_SHARDING_NONE);
+    pdl__export_flag(x, "use-distributed-optimizer", x->plan->sharding != PDL_SHARDING_NONE || offloads(x));
     pdl__export_flag(x, "use-megatron-fsdp", strategy != NULL);
-    if (strategy != NULL) pdl__export_text(x, "data-parallel-sharding-strategy", "%s", strategy);
+    if (strategy != NULL) {
+        pdl__export_text(x, "data-parallel-sharding-strategy", "%s", strategy);
+        pdl__export_text(x, "ckpt-format", "fsdp_dtensor");
+    }
     pdl__export_flag(x, "overlap-grad-reduce", x->data > 1);
     pdl__export_flag(x, "overlap-param-gather", x->data > 1 && x->plan->sharding != PDL_SHARDING_NONE);
-    if (strategy != NULL && x->tensor > 1)
+    if (strategy != NULL && x->tensor * x->context > 1)
         pdl__export_note(
             x,
-            "sharded %s with a tensor axis: Megatron-LM wants CUDA_DEVICE_MAX_CONNECTIONS=1 for the one "
-            "and not for the other; try both",
+            "%s with a tensor or context axis: Megatron-LM refuses CUDA_DEVICE_MAX_CONNECTIONS=1 for its FSDP, "
+            "without which these axes overlap less; compare with zero1",
             pdl_sharding_names[x->plan->sharding]);
 }
 
@@ -105,16 +133,14 @@ static void add_numbers(pdl__exported_t *x)
 {
     pdl_precision_t precision = x->plan->precision;
 
-    pdl__export_flag(x, "bf16", precision == PDL_BF16 || precision == PDL_FP8);
+    pdl__export_flag(x, "bf16", computes_in_bf16(x));
     pdl__export_flag(x, "fp16", precision == PDL_FP16);
     if (precision == PDL_FP8) pdl__export_text(x, "fp8-format", "hybrid");
     if (precision == PDL_FP64) pdl__export_note(x, "precision fp64: Megatron-LM computes in fp32");
     pdl__export_text(x, "optimizer", x->plan->optimizer == PDL_OPTIMIZER_ADAM ? "adam" : "sgd");
     if (x->plan->optimizer != PDL_OPTIMIZER_ADAM)
         pdl__export_number(x, "sgd-momentum", x->plan->optimizer == PDL_OPTIMIZER_MOMENTUM ? 0.9 : 0);
-    pdl__export_flag(x, "optimizer-cpu-offload", x->plan->optimizer_tier == PDL_TIER_HOST);
-    if (x->plan->optimizer_tier == PDL_TIER_DISK)
-        pdl__export_note(x, "optimizer state on disk: Megatron-LM keeps it on the device or on the host");
+    add_offload(x);
     pdl__export_number(x, "lr", 1e-4);
 }
 
@@ -133,6 +159,10 @@ static void write_arguments(const pdl__exported_t *x, FILE *stream)
           "# Mock data and a tokenizer without words: replace --mock-data by --data-path, --tokenizer-type and "
           "--lr by yours.\n",
           stream);
+    /* Its own FSDP refuses to start with one connection, tensor and context axes without it. */
+    fputs(x->plan->sharding > PDL_SHARDING_ZERO1 ? "unset CUDA_DEVICE_MAX_CONNECTIONS\n"
+                                                 : "export CUDA_DEVICE_MAX_CONNECTIONS=1\n",
+          stream);
     pdl__write_shell(x, stream);
 }
 
@@ -145,14 +175,14 @@ pdl_status_t pdl__export_megatron(pdl__exported_t *x)
     add_latent(x);
     add_experts(x);
     pdl__export_number(x, "tensor-model-parallel-size", (double)x->tensor);
-    pdl__export_flag(x, "sequence-parallel", x->plan->sequence_parallel && x->tensor > 1);
+    pdl__export_flag(x, "sequence-parallel", (x->plan->sequence_parallel || x->net.experts > 0) && x->tensor > 1);
     if (x->context > 1) {
         pdl__export_number(x, "context-parallel-size", (double)x->context);
         pdl__export_text(x, "cp-comm-type", "a2a");
     }
     if (x->net.experts > 0 && x->tensor > 1 && !x->plan->sequence_parallel)
         pdl__export_note(
-            x, "experts with a tensor axis: Megatron-LM trains them with --sequence-parallel only; add it");
+            x, "experts with a tensor axis: Megatron-LM trains them with --sequence-parallel only, so it is set");
     add_pipeline(x);
     pdl__export_number(x, "micro-batch-size", (double)x->micro);
     pdl__export_number(x, "global-batch-size", (double)x->plan->batch);
