@@ -56,6 +56,7 @@ static __global__ void __launch_bounds__(BAND)
 }
 
 #define FINISH_LINES 16
+#define FINISH_DEPTH 8 /* parts of a thread whose loads are in flight together */
 
 /* A block has 32 columns of parts [count][stride]: those of `sums`, then those of `other`; NULL: not wanted. */
 static __global__ void __launch_bounds__(32 * FINISH_LINES)
@@ -68,8 +69,18 @@ static __global__ void __launch_bounds__(32 * FINISH_LINES)
     float            *to = column < columns ? sums : other;
     double            sum = 0;
 
-    if (column < stride)
-        for (int64_t part = line; part < count; part += FINISH_LINES) sum += (double)parts[part * stride + column];
+    for (int64_t part = line; column < stride && part < count; part += FINISH_DEPTH * FINISH_LINES) {
+        float value[FINISH_DEPTH];
+
+#pragma unroll
+        for (int d = 0; d < FINISH_DEPTH; d++) {
+            int64_t at = part + d * FINISH_LINES;
+
+            value[d] = at < count ? parts[at * stride + column] : 0.0f;
+        }
+#pragma unroll
+        for (int d = 0; d < FINISH_DEPTH; d++) sum += (double)value[d];
+    }
     shared[line][lane] = sum;
     __syncthreads();
     if (line > 0 || column >= stride || to == NULL) return;
