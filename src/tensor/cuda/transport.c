@@ -53,13 +53,20 @@ static pdl_status_t wait(pdl_tensor_device_t *base, pdl_tensor_stream_t *stream,
     return base->ops->wait(base, stream, event);
 }
 
+static pdl_status_t query(pdl_tensor_device_t *base, pdl_tensor_event_t *event, uint64_t count, bool *done)
+{
+    (void)count;
+    return base->ops->query(base, event, done);
+}
+
 const pdl_sharing_ops_t pdl__cuda_sharing = {.export_memory = export_memory,
                                              .import_memory = import_memory,
                                              .forget_memory = forget_memory,
                                              .export_event = export_event,
                                              .import_event = import_event,
                                              .record = record,
-                                             .wait = wait};
+                                             .wait = wait,
+                                             .query = query};
 
 static pdl_status_t available(pdl_tensor_device_t *base)
 {

@@ -149,10 +149,18 @@ static pdl_status_t shared_wait(pdl_tensor_device_t *base, pdl_tensor_stream_t *
     return pdl__guard_enqueue(stream, await, &moment, sizeof(moment));
 }
 
+static pdl_status_t shared_query(pdl_tensor_device_t *base, pdl_tensor_event_t *event, uint64_t count, bool *done)
+{
+    (void)base;
+    *done = atomic_load_explicit(event->shared, memory_order_acquire) >= count;
+    return PDL_OK;
+}
+
 const pdl_sharing_ops_t pdl__guard_sharing = {.export_memory = export_memory,
                                               .import_memory = import_memory,
                                               .forget_memory = forget_memory,
                                               .export_event = export_event,
                                               .import_event = import_event,
                                               .record = shared_record,
-                                              .wait = shared_wait};
+                                              .wait = shared_wait,
+                                              .query = shared_query};

@@ -138,8 +138,7 @@ static pdl_status_t allreduce(pdl__calibrate_t *c, const place_t *place, int64_t
     return status;
 }
 
-/* Work of a rank in a stream of its own, as training has it: the messages' stream waits for it, and it for the messages. A rank
-   with two streams that wait keeps its slice of the device's time; one with a single stream gives it away. */
+/* Work of a rank in a stream of its own, as training has it: the messages' stream waits for it, and it for the messages. */
 typedef struct rounds {
     const place_t       *place;
     pdl_exchange_t      *exchange;
