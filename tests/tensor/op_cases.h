@@ -79,6 +79,8 @@ __attribute__((unused)) static const op_case_t op_cases[] = {
     {.text = TOKENS("5, channels: 7", layer_norm: {}), .samples = 3},
     {.text = TOKENS("3, channels: 64", layer_norm: {bias: false, epsilon: 1e-3}), .samples = 2},
     {.text = TOKENS("3, channels: 264", layer_norm: {}), .samples = 3},
+    {.text = TOKENS("5, channels: 1800", layer_norm: {}), .samples = 1},
+    {.text = TOKENS("1, channels: 2056", rms_norm: {}), .samples = 3},
     {.text = IMAGE("6, size: [3, 2]", layer_norm: {}), .samples = 2},
     {.text = TOKENS("5, channels: 7", rms_norm: {}), .samples = 3},
     {.text = IMAGE("33", rms_norm: {epsilon: 1e-2}), .samples = 2},

@@ -1,6 +1,6 @@
 /*
  * Layer norm and RMS norm, a warp to a row. Rows of a multiple of 8 channels up to 1792 stay in registers, and the next row
- * is being read while one is computed; other rows are read three times, from the cache.
+ * is being read while one is computed; wider ones have a block each (wide_norm.cu); other rows are read three times, from the cache.
  */
 #include "tensor/plugin/cuda/matmul/matmul.h"
 #include "tensor/plugin/cuda/norm/layer_norm.h"
@@ -343,7 +343,8 @@ static pdl_status_t backward_any(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, c
                       *norm);
 }
 
-template <typename T> static pdl_status_t backward(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, const norm_t *norm)
+template <typename T>
+static pdl_status_t backward(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type, const norm_t *norm)
 {
     int64_t      count = pdl__cuda_rows_norm_parts(norm->rows);
     int          vectors = vectors_of(norm), warps = vectors <= 3 ? 8 : 4; /* registers for the sums of wide rows */
@@ -356,7 +357,9 @@ template <typename T> static pdl_status_t backward(pdl__gpu_t *gpu, pdl_tensor_s
     case 5: layer_norm_backward = norm_backward<T, 5, 4>; break;
     case 7: layer_norm_backward = norm_backward<T, 7, 4>; break;
     }
-    if (vectors == 0) {
+    if (pdl__cuda_wide_norm_threads(norm) > 0) {
+        status = pdl__cuda_wide_norm_back(gpu, stream, type, norm, &count);
+    } else if (vectors == 0) {
         status = backward_any<T>(gpu, stream, norm, &count);
     } else {
         int blocks = pdl__gpu_blocks(gpu, norm->rows, warps, vectors == 1 ? 4 : 2);
@@ -373,13 +376,15 @@ template <typename T> static pdl_status_t backward(pdl__gpu_t *gpu, pdl_tensor_s
 
 static pdl_status_t norm_rows(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type, const norm_t *norm)
 {
+    if (pdl__cuda_wide_norm_threads(norm) > 0) return pdl__cuda_wide_norm(gpu, stream, type, norm);
     return type == PDL_DTYPE_BF16 ? forward<pdl_bf16>(gpu, stream, norm) : forward<float>(gpu, stream, norm);
 }
 
 static pdl_status_t norm_rows_back(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type,
                                    const norm_t *norm)
 {
-    return type == PDL_DTYPE_BF16 ? backward<pdl_bf16>(gpu, stream, norm) : backward<float>(gpu, stream, norm);
+    return type == PDL_DTYPE_BF16 ? backward<pdl_bf16>(gpu, stream, type, norm)
+                                  : backward<float>(gpu, stream, type, norm);
 }
 
 extern "C" const pdl__cuda_layer_norms_t pdl__cuda_layer_norms = {norm_rows, norm_rows_back};

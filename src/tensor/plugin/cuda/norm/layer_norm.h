@@ -38,6 +38,21 @@ static inline size_t pdl__cuda_rows_norm_workspace(int64_t rows, int64_t channel
     return (size_t)(pdl__cuda_rows_norm_parts(rows) * 2 * channels) * sizeof(float);
 }
 
+/* Threads of a block that has a row; 0: rows are not wide, or cannot be read by vectors. */
+static inline int pdl__cuda_wide_norm_threads(const pdl__cuda_rows_norm_t *norm)
+{
+    bool even = norm->channels % 8 == 0 && norm->stride == norm->channels;
+
+    if (!even || norm->channels <= 1792 || norm->channels > 8192) return 0;
+    return (int)((norm->channels / 8 + 31) / 32 * 32);
+}
+
+pdl_status_t pdl__cuda_wide_norm(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type,
+                                 const pdl__cuda_rows_norm_t *norm);
+/* Sums of dweight and dbias are left in *parts parts, at most those that are given. */
+pdl_status_t pdl__cuda_wide_norm_back(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type,
+                                      const pdl__cuda_rows_norm_t *norm, int64_t *parts);
+
 typedef struct pdl__cuda_layer_norms {
     pdl_status_t (*forward)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type,
                             const pdl__cuda_rows_norm_t *norm);

@@ -44,23 +44,23 @@ struct gelu {
     }
 };
 
-/* By tanh, the form of GPT-2. */
+/* By tanh, the form of GPT-2: (1 + tanh u) / 2 is the logistic function of 2 u, which takes a third of the instructions. */
 struct gelu_tanh {
     static constexpr bool   moves_zero = false;
     __device__ static float inner(float x)
     {
-        return tanhf(0.79788456f * (x + 0.044715f * x * x * x));
+        return __fdividef(1, 1 + expf(-1.59576912f * (x + 0.044715f * x * x * x)));
     }
     __device__ static float value(float x, float)
     {
-        return 0.5f * x * (1 + inner(x));
+        return x * inner(x);
     }
     __device__ static float back(float v, float g, float)
     {
-        float t = inner(v);
+        float s = inner(v);
 
         if (v > 10 || v < -10) return v > 0 ? g : 0; /* where the square would overflow */
-        return g * 0.5f * (1 + t + v * (1 - t * t) * 0.79788456f * (1 + 0.134145f * v * v));
+        return g * (s + v * s * (1 - s) * 1.59576912f * (1 + 0.134145f * v * v));
     }
 };
 
