@@ -20,7 +20,7 @@ def options(given, workers, partition, fraction, seed):
     shuffle = "global" if fraction is None else "local" if fraction == 0 else f"partial:{fraction:g}"
     partitions = [] if fraction is None else ["--partition", partition]  # in global order nobody has one
     return ["--model", runs.model(MODELS[given.data]), *given.source, "--epochs", str(given.epochs), "--batch",
-            str(given.batch), "--lr", "0.2", "--schedule", "cosine", "--weight-decay", "5e-4", "--workers", str(workers),
+            str(given.batch), "--lr", f"{given.lr:g}", "--schedule", "cosine", "--weight-decay", "5e-4", "--workers", str(workers),
             "--shuffle", shuffle, *partitions, "--seed", str(seed)]
 
 
@@ -36,6 +36,7 @@ def main():
     parser.add_argument("--data", default="fashion-mnist", choices=list(MODELS))
     parser.add_argument("--samples", type=int, help="of --data synthetic")
     parser.add_argument("--batch", type=int, help="the same for all numbers of workers: else 1024, with --quick 512")
+    parser.add_argument("--lr", type=float, default=0.2)
     parser.add_argument("--threads", type=int, help="of each run; else the cores divided by --parallel")
     parser.add_argument("--parallel", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--out", default="results/shuffling")

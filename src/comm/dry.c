@@ -42,6 +42,15 @@ static pdl_status_t count_messages(const pdl_schedule_t *schedule, const pdl__re
     return status;
 }
 
+pdl_topk_spec_t pdl__topk_of(const pdl__reduction_spec_t *spec)
+{
+    bool denser = spec->most_density > spec->density;
+
+    return (pdl_topk_spec_t){.elements = spec->elements,
+                             .density = denser ? spec->most_density : spec->density,
+                             .momentum = spec->momentum};
+}
+
 int64_t pdl__sparse_words(const pdl__reduction_spec_t *spec, int ranks)
 {
     bool nested = strcmp(spec->algorithm, "sparse_ring_ring") == 0;
@@ -58,13 +67,14 @@ pdl_status_t pdl__count_sparse(const pdl__reduction_spec_t *spec, int ranks, pdl
     pdl_sparse_spec_t wanted = {.algorithm = spec->algorithm,
                                 .ranks = ranks,
                                 .ranks_per_node = spec->ranks_per_node};
+    pdl_topk_spec_t   topk = pdl__topk_of(spec);
     int64_t           words = spec->elements + 1;
     double            sent;
     pdl_status_t      status = pdl_sparse_sent(&wanted, (double)spec->elements, spec->density, &sent);
 
     if (status) return status;
     *counted = (pdl__counted_t){.sent = (int64_t)sent,
-                                .held = pdl_topk_bytes(spec->elements, spec->density, 0) +
+                                .held = pdl_topk_bytes(&topk) +
                                         (size_t)(words + 2 * pdl__sparse_words(spec, ranks)) * sizeof(uint32_t)};
     return PDL_OK;
 }

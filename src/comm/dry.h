@@ -19,6 +19,8 @@ pdl_status_t pdl__count_reduction(const pdl__reduction_spec_t *spec, int rank, i
 /* MPI does not say what it sends; every collective of least volume sends as much as a ring. */
 int64_t pdl__library_bytes(const pdl__reduction_spec_t *spec, int ranks);
 
+/* What a rank chooses by in a sparse sum. */
+pdl_topk_spec_t pdl__topk_of(const pdl__reduction_spec_t *spec);
 /* Words of its longest message. */
 int64_t pdl__sparse_words(const pdl__reduction_spec_t *spec, int ranks);
 /* Of a sparse sum: bytes to expect that a rank sends, and memory that it holds. */

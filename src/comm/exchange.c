@@ -108,6 +108,8 @@ static pdl__reduction_spec_t reduction_of(const pdl_exchange_spec_t *spec, int b
                                 .collective = spec->collective,
                                 .algorithm = bucket->algorithm,
                                 .density = spec->density,
+                                .most_density = spec->most_density,
+                                .momentum = spec->momentum,
                                 .ranks_per_node = spec->ranks_per_node,
                                 .elements = bucket->count,
                                 .counts = spec->part ? spec->part + b * pdl_ranks_size(spec->ranks) : NULL};
@@ -385,10 +387,20 @@ double pdl_exchange_bucket_bytes(const pdl_exchange_t *exchange, int b)
     return (double)exchange->bucket[b].sent;
 }
 
+void pdl_exchange_thin(pdl_exchange_t *exchange, double density)
+{
+    for (int b = 0; b < exchange->buckets; b++) {
+        pdl__reduction_t *reduction = exchange->bucket[b].reduction;
+
+        if (reduction != NULL && reduction->ops->thin != NULL) reduction->ops->thin(reduction, density);
+    }
+}
+
 float *pdl_exchange_residual(const pdl_exchange_t *exchange, int b, int64_t *count)
 {
     pdl__reduction_t *reduction = exchange->bucket[b].reduction;
 
-    *count = exchange->bucket[b].count;
-    return reduction != NULL && reduction->ops->residual != NULL ? reduction->ops->residual(reduction) : NULL;
+    *count = 0;
+    return reduction != NULL && reduction->ops->residual != NULL ? reduction->ops->residual(reduction, count)
+                                                                 : NULL;
 }

@@ -6,6 +6,7 @@
 #define PDL_COMM_INSIDE_H
 
 #include <paradl/coll/coll.h>
+#include <paradl/coll/sparse.h>
 #include <paradl/comm/ranks.h>
 #include <paradl/comm/transport.h>
 #include <stdbool.h>
@@ -91,7 +92,9 @@ typedef struct pdl__reduction_ops {
     pdl_status_t (*start)(pdl__reduction_t *reduction, float *data);
     pdl_status_t (*test)(pdl__reduction_t *reduction, bool *done);
     int64_t (*messages)(const pdl__reduction_t *reduction); /* NULL: not known */
-    float *(*residual)(pdl__reduction_t *reduction);        /* of all elements; NULL: there is none */
+    /* Of a sparse one: pdl_topk_residual() and pdl_topk_thin(). NULL: there is none. */
+    float *(*residual)(pdl__reduction_t *reduction, int64_t *count);
+    void (*thin)(pdl__reduction_t *reduction, double density);
     void (*destroy)(pdl__reduction_t *reduction);
 } pdl__reduction_ops_t;
 
@@ -102,14 +105,16 @@ struct pdl__reduction {
 };
 
 typedef struct pdl__reduction_spec {
-    int              lane;
-    pdl_collective_t collective;     /* allreduce, reduce-scatter or allgather */
-    const char      *algorithm;      /* a schedule, sparse where there is a density, or "library" */
-    double           density;        /* of a sparse sum: share of the elements that a rank sends; 0: it is dense */
-    int64_t          ranks_per_node; /* for schedules that look at it; 0: 1 */
-    int64_t          elements;
-    const int64_t   *counts;                  /* of each rank's part, unless all get the sum */
-    int64_t          chunk_bytes, slot_bytes; /* of a message, and of the places where messages arrive, at most */
+    int                 lane;
+    pdl_collective_t    collective;   /* allreduce, reduce-scatter or allgather */
+    const char         *algorithm;    /* a schedule, sparse where there is a density, or "library" */
+    double              density;      /* of a sparse sum: share of the elements that a rank sends; 0: it is dense */
+    double              most_density; /* that it is thinned to later on; 0: the same */
+    pdl_topk_momentum_t momentum;     /* of a sparse sum */
+    int64_t             ranks_per_node; /* for schedules that look at it; 0: 1 */
+    int64_t             elements;
+    const int64_t      *counts;      /* of each rank's part, unless all get the sum */
+    int64_t chunk_bytes, slot_bytes; /* of a message, and of the places where messages arrive, at most */
 } pdl__reduction_spec_t;
 
 /* In memory of the host, over MPI. */

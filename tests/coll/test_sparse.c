@@ -288,21 +288,23 @@ static void topk_keeps_the_largest(void)
 {
     float        gradient[8] = {1, -9, 3, 3, 0, -3, 8, 2}, expect[8] = {0, -9, 3, 0, 0, 0, 8, 0};
     float        next[8] = {0}, second[8] = {0, 0, 0, 3, 0, -3, 0, 2};
+    int64_t      count;
     pdl_topk_t  *topk = NULL;
     pdl_stream_t stream;
 
-    REQUIRE_OK(pdl_topk_create(8, 0.3, 0, &topk));
+    REQUIRE_OK(pdl_topk_create(&(pdl_topk_spec_t){.elements = 8, .density = 0.3}, &topk));
     CHECK_OK(pdl_topk_select(topk, gradient, NULL, &stream));
     CHECK_INT(stream.count, 3);
     check_values(&stream, expect);
     pdl_stream_free(&stream);
     CHECK_OK(pdl_topk_select(topk, next, NULL, &stream));
     check_values(&stream, second);
-    CHECK_NEAR(pdl_topk_residual(topk)[0], 1, 0);
+    CHECK_NEAR(pdl_topk_residual(topk, &count)[0], 1, 0);
+    CHECK_INT(count, 8);
     pdl_stream_free(&stream);
     pdl_topk_destroy(topk);
-    CHECK_ERROR(pdl_topk_create(8, 0, 0, &topk), "density");
-    CHECK_ERROR(pdl_topk_create(8, NAN, 0, &topk), "density");
+    CHECK_ERROR(pdl_topk_create(&(pdl_topk_spec_t){.elements = 8}, &topk), "density");
+    CHECK_ERROR(pdl_topk_create(&(pdl_topk_spec_t){.elements = 8, .density = NAN}, &topk), "density");
 }
 
 /* After any number of calls, what left and what waits make up the gradients; integers make it exact. */
@@ -312,12 +314,14 @@ static void topk_loses_nothing(void)
     static float gradient[ELEMENTS], sum[ELEMENTS], sent[ELEMENTS], values[ELEMENTS];
 
     for (int64_t sample = 0; sample <= 500; sample += 500) {
-        pdl_topk_t *topk = NULL;
-        int         wrong = 0;
+        pdl_topk_spec_t spec = {.elements = ELEMENTS, .density = 0.01, .sample = sample};
+        pdl_topk_t     *topk = NULL;
+        int64_t         count;
+        int             wrong = 0;
 
         memset(sum, 0, sizeof(sum));
         memset(sent, 0, sizeof(sent));
-        REQUIRE_OK(pdl_topk_create(ELEMENTS, 0.01, sample, &topk));
+        REQUIRE_OK(pdl_topk_create(&spec, &topk));
         for (int call = 0; call < 20; call++) {
             pdl_stream_t stream;
 
@@ -332,8 +336,38 @@ static void topk_loses_nothing(void)
             for (int k = 0; k < ELEMENTS; k++) sent[k] += values[k];
             pdl_stream_free(&stream);
         }
-        for (int k = 0; k < ELEMENTS; k++) wrong += sent[k] + pdl_topk_residual(topk)[k] != sum[k];
+        for (int k = 0; k < ELEMENTS; k++) wrong += sent[k] + pdl_topk_residual(topk, &count)[k] != sum[k];
         CHECK_INT(wrong, 0);
+        pdl_topk_destroy(topk);
+    }
+}
+
+/* The first of two elements leaves twice. Where momentum is masked, it begins anew after the first time. */
+static void topk_has_momentum(void)
+{
+    static const struct {
+        pdl_topk_momentum_t momentum;
+        float               sent, left[4]; /* of the second call: residual and momentum */
+    } cases[] = {{{.factor = 0.5}, 12, {0, 4, 12, 2}},
+                 {{.factor = 0.5, .masked = true}, 8, {0, 4, 0, 2}},
+                 {{.factor = 0.5, .nesterov = true}, 14, {0, 5, 12, 2}}};
+
+    for (int c = 0; c < 3; c++) {
+        pdl_topk_spec_t spec = {.elements = 2, .density = 1, .momentum = cases[c].momentum};
+        float           first[2] = {8, 2}, second[2] = {8, 1};
+        pdl_topk_t     *topk = NULL;
+        pdl_stream_t    stream;
+        int64_t         count;
+
+        REQUIRE_OK(pdl_topk_create(&spec, &topk));
+        pdl_topk_thin(topk, 0.5);
+        CHECK_OK(pdl_topk_select(topk, first, NULL, &stream));
+        pdl_stream_free(&stream);
+        CHECK_OK(pdl_topk_select(topk, second, NULL, &stream));
+        check_values(&stream, (float[]){cases[c].sent, 0});
+        for (int k = 0; k < 4; k++) CHECK_NEAR(pdl_topk_residual(topk, &count)[k], cases[c].left[k], 0);
+        CHECK_INT(count, 4);
+        pdl_stream_free(&stream);
         pdl_topk_destroy(topk);
     }
 }
@@ -341,14 +375,15 @@ static void topk_loses_nothing(void)
 static void topk_lets_nan_out(void)
 {
     float        gradient[4] = {1, NAN, 5, 2};
+    int64_t      count;
     pdl_topk_t  *topk = NULL;
     pdl_stream_t stream;
 
-    REQUIRE_OK(pdl_topk_create(4, 0.25, 0, &topk));
+    REQUIRE_OK(pdl_topk_create(&(pdl_topk_spec_t){.elements = 4, .density = 0.25}, &topk));
     CHECK_OK(pdl_topk_select(topk, gradient, NULL, &stream));
     CHECK_INT(stream.count, 1);
     CHECK(!stream.dense && stream.index[0] == 1 && isnan(stream.value[0]));
-    CHECK_NEAR(pdl_topk_residual(topk)[1], 0, 0);
+    CHECK_NEAR(pdl_topk_residual(topk, &count)[1], 0, 0);
     pdl_stream_free(&stream);
     pdl_topk_destroy(topk);
 }
@@ -365,6 +400,7 @@ int main(void)
     RUN(refuses_bad_runs);
     RUN(topk_keeps_the_largest);
     RUN(topk_loses_nothing);
+    RUN(topk_has_momentum);
     RUN(topk_lets_nan_out);
     return test_done();
 }

@@ -362,7 +362,7 @@ static void sparse_messages_are_those_of_the_model(void)
             pdl_topk_t *topk = NULL;
 
             for (int64_t i = 0; i < COUNT; i++) data[i] = rough_value(i, 4, r);
-            REQUIRE_OK(pdl_topk_create(COUNT, 0.15, 0, &topk));
+            REQUIRE_OK(pdl_topk_create(&(pdl_topk_spec_t){.elements = COUNT, .density = 0.15}, &topk));
             CHECK_OK(pdl_topk_select(topk, data, NULL, &stream[r]));
             pdl_topk_destroy(topk);
         }

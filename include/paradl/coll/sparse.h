@@ -4,7 +4,7 @@
  * way, and change representation when it pays.
  *
  *     pdl_topk_t *topk;
- *     pdl_topk_create(elements, 0.01, 0, &topk);
+ *     pdl_topk_create(&(pdl_topk_spec_t){.elements = n, .density = 0.01}, &topk);
  *     pdl_topk_select(topk, gradient, &format, &stream[rank]);   what is left out is added to the next gradient
  *     ...
  *     pdl_sparse_spec_t spec = {.algorithm = "sparse_ring_ring", .ranks = 16, .ranks_per_node = 4};
@@ -74,19 +74,34 @@ pdl_status_t pdl_stream_join(const pdl_stream_t *const part[], int parts, const 
 /* Sparsification with error feedback: the largest magnitudes leave, the rest waits for the next call. */
 typedef struct pdl_topk pdl_topk_t;
 
+/* Momentum that a rank applies to its own gradients before it chooses from them (Lin et al., Deep Gradient Compression, ICLR 2018):
+   then all of it is late by the same time, and the sum needs none. */
+typedef struct pdl_topk_momentum {
+    double factor; /* 0: none */
+    bool   nesterov;
+    bool   masked; /* is forgotten where an element leaves */
+} pdl_topk_momentum_t;
+
 /* Keeps ceil(density * elements) values, the lower index first where magnitudes are equal. With sample > 0 it
    keeps those not below a threshold estimated from so many evenly spaced values instead: faster, and the number
    varies. */
-pdl_status_t pdl_topk_create(int64_t elements, double density, int64_t sample, pdl_topk_t **topk);
+typedef struct pdl_topk_spec {
+    int64_t             elements, sample;
+    double              density; /* the largest, where it changes */
+    pdl_topk_momentum_t momentum;
+} pdl_topk_spec_t;
+pdl_status_t pdl_topk_create(const pdl_topk_spec_t *spec, pdl_topk_t **topk);
 void         pdl_topk_destroy(pdl_topk_t *topk);
+/* From now on; above 0 and at most that of the spec. */
+void         pdl_topk_thin(pdl_topk_t *topk, double density);
 pdl_status_t pdl_topk_select(pdl_topk_t *topk, const float *gradient, const pdl_sparse_format_t *format,
                              pdl_stream_t *stream);
 /* The same as a message (below) of all elements, without taking memory. */
 void pdl_topk_message(pdl_topk_t *topk, const float *gradient, uint32_t *message);
-/* What has not left yet, [elements]; may be set. */
-float *pdl_topk_residual(const pdl_topk_t *topk);
+/* What has not left yet, [elements], and behind it the momentum, if there is any; may be set. `count` is of both. */
+float *pdl_topk_residual(const pdl_topk_t *topk, int64_t *count);
 /* Bytes that it holds. */
-size_t pdl_topk_bytes(int64_t elements, double density, int64_t sample);
+size_t pdl_topk_bytes(const pdl_topk_spec_t *spec);
 
 /* Messages as they are sent, in words of four bytes, with indices and values of four bytes each. One of a segment of `length`
    elements has up to length + 1 words. Nothing here takes memory. */

@@ -21,6 +21,7 @@
 
 #include <paradl/base/status.h>
 #include <paradl/coll/coll.h>
+#include <paradl/coll/sparse.h>
 #include <paradl/comm/transport.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -42,13 +43,15 @@ typedef struct pdl_exchange_spec {
     const int64_t   *part;
     /* Of every bucket: one of the project's schedules, "library" for that of MPI or of the device, or for sums "measure" for the fastest of the
        common schedules and the library in a short trial. NULL: a ring, which measures for parts as well. */
-    const char        *algorithm;
-    const char *const *algorithms; /* instead, one for each bucket; or NULL */
-    double             density;    /* above 0: sums by a sparse schedule (coll/sparse.h), to which every rank gives
+    const char         *algorithm;
+    const char *const  *algorithms; /* instead, one for each bucket; or NULL */
+    double              density;    /* above 0: sums by a sparse schedule (coll/sparse.h), to which every rank gives
                                           this share of its elements; the others are added to the next ones */
-    int64_t            ranks_per_node; /* for schedules that look at it; 0: 1 */
-    int64_t            chunk_bytes;    /* messages are cut into such pieces; 0: default */
-    bool               overlap;        /* false: nothing moves before wait */
+    double              most_density;   /* of pdl_exchange_thin(); 0: the same */
+    pdl_topk_momentum_t momentum;       /* of sparse sums */
+    int64_t             ranks_per_node; /* for schedules that look at it; 0: 1 */
+    int64_t             chunk_bytes;    /* messages are cut into such pieces; 0: default */
+    bool                overlap;        /* false: nothing moves before wait */
     /* Which the ranks have joined; NULL: `data` is memory of the CPU. What the device does is done in `stream`, which the
        caller puts behind what fills a bucket before it is ready, and before what uses it after it has been waited for. */
     pdl_transport_t     *transport;
@@ -86,8 +89,10 @@ void pdl_exchange_bytes(const pdl_exchange_t *exchange, double *sent, size_t *he
 /* Of these, bytes sent each time bucket b is exchanged. */
 double pdl_exchange_bucket_bytes(const pdl_exchange_t *exchange, int b);
 
-/* Of a sparse sum: what this rank has not sent yet of bucket b, of all its elements; NULL: there is none. May be set between
-   two sums. */
+/* From the next sums on every rank gives this share of its elements; those of sparse exchanges are not under way. */
+void pdl_exchange_thin(pdl_exchange_t *exchange, double density);
+/* Of a sparse sum: what this rank has not sent yet of bucket b, of all its elements, and behind it their momentum, if there is any;
+   NULL: there is none. May be set between two sums. */
 float *pdl_exchange_residual(const pdl_exchange_t *exchange, int b, int64_t *count);
 
 #ifdef __cplusplus

@@ -32,6 +32,16 @@ typedef enum pdl_lr_schedule {
 } pdl_lr_schedule_t;
 extern const char *const pdl_lr_names[PDL_LR_COUNT]; /* constant step cosine polynomial */
 
+/* Where sgd has its momentum when sums of gradients are sparse (paradl/coll/sparse.h). */
+typedef enum pdl_momentum {
+    PDL_MOMENTUM_SUMMED, /* in the update, of the sum */
+    PDL_MOMENTUM_LOCAL, /* every rank of its own gradients, before it chooses from them; the update has none, and its weight decay
+                            takes the place of one with momentum */
+    PDL_MOMENTUM_MASKED, /* the same, forgotten where an element is sent */
+    PDL_MOMENTUM_COUNT
+} pdl_momentum_t;
+extern const char *const pdl_momentum_names[PDL_MOMENTUM_COUNT]; /* summed local masked */
+
 #define PDL_MAX_MILESTONES 16
 #define PDL_LR_USUAL       (-1.0)
 
@@ -40,6 +50,7 @@ typedef struct pdl_optimizer_options {
     double            lr;       /* PDL_LR_USUAL: the method's (sgd 0.1, adamw 1e-3, lars 1, lamb 1e-3) */
     double            momentum; /* sgd, lars */
     bool              nesterov;
+    pdl_momentum_t    momentum_of; /* sgd; other than summed only where sums are sparse */
     double            beta1, beta2, epsilon;
     double            weight_decay;
     bool              decay_all; /* also biases and norms (tensors of rank 1); normally left out */

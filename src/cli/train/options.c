@@ -89,6 +89,13 @@ const pdl__option_t pdl__train_option_table[] = {
     {"gradient-sparsity", "X", "0",
      "share of the gradients that ranks do not send, such as 0.99: the smallest, which are added to the next ones",
      NUMBER(gradient_sparsity)},
+    {"sparse-warmup", "K", "0", "updates in which sums become as sparse: from a quarter of the gradients on",
+     INT(sparse_warmup, 0)},
+    {"sparse-momentum", "WHICH", "summed",
+     "momentum of sgd where sums are sparse: of the sum, local (of every rank, before it chooses) or masked "
+     "(local, and "
+     "forgotten where a gradient is sent)",
+     CHOICE(sparse_momentum, pdl_momentum_names, PDL_MOMENTUM_COUNT)},
     {"transport", "NAME", "auto",
      "how memory of GPUs goes between ranks: host (through MPI), ipc (ranks of one machine) or nccl (a GPU each)",
      CHOICE(transport, pdl_transport_names, PDL_TRANSPORT_COUNT)},
@@ -218,6 +225,7 @@ static pdl_status_t optimizer_from(const pdl__train_values_t *v, pdl_optimizer_o
     if (v->lr_given) o->lr = v->lr;
     o->momentum = v->momentum;
     o->nesterov = v->nesterov;
+    o->momentum_of = (pdl_momentum_t)v->sparse_momentum;
     o->beta1 = v->beta1;
     o->beta2 = v->beta2;
     o->epsilon = v->epsilon;
@@ -262,6 +270,7 @@ pdl_status_t pdl__train_options_from(const pdl__train_values_t *v, pdl_train_opt
     o->session.label_smoothing = v->label_smoothing;
     o->session.bucket_bytes = (size_t)v->bucket;
     o->session.overlap = !v->no_overlap;
+    o->session.sparse_warmup = v->sparse_warmup;
     o->session.transport = (pdl_transport_kind_t)v->transport;
     o->session.max_memory = (size_t)v->max_memory;
     o->session.state_folder = v->state_dir;

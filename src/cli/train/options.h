@@ -15,10 +15,10 @@ typedef struct pdl__train_values {
     const char *model, *data, *strategy, *mesh, *log, *trace, *checkpoint, *init, *augment, *system, *vocabulary,
         *algorithm, *state_dir, *milestones, *device_text;
     int64_t pe, epochs, steps, batch, micro_batches, seed, threads, loader_threads, warmup, valid_every,
-        checkpoint_every, keep, samples, virtual_stages, rank, restarts;
+        checkpoint_every, keep, samples, virtual_stages, rank, restarts, sparse_warmup;
     double lr, momentum, weight_decay, beta1, beta2, epsilon, clip, ema, label_smoothing, min_lr, gamma, power,
         trust, bucket, gradient_sparsity, max_memory, stall_timeout;
-    int  optimizer, schedule, precision, recompute, sharding, pipeline_schedule, transport;
+    int  optimizer, schedule, precision, recompute, sharding, pipeline_schedule, transport, sparse_momentum;
     bool nesterov, elastic, decay_all, resume, overwrite, sync_batch_norm, no_overlap, direct, no_valid,
         no_normalise, init_strict, json, quiet, optimizer_given, momentum_given, lr_given, steps_given;
 } pdl__train_values_t;

@@ -339,11 +339,18 @@ static int64_t staged_messages(const pdl__reduction_t *base)
     return pdl__reduction_messages(((const staged_t *)base)->inner);
 }
 
-static float *staged_residual(pdl__reduction_t *base)
+static float *staged_residual(pdl__reduction_t *base, int64_t *count)
 {
     pdl__reduction_t *inner = ((staged_t *)base)->inner;
 
-    return inner->ops->residual != NULL ? inner->ops->residual(inner) : NULL;
+    return inner->ops->residual != NULL ? inner->ops->residual(inner, count) : NULL;
+}
+
+static void staged_thin(pdl__reduction_t *base, double density)
+{
+    pdl__reduction_t *inner = ((staged_t *)base)->inner;
+
+    if (inner->ops->thin != NULL) inner->ops->thin(inner, density);
 }
 
 static void staged_destroy(pdl__reduction_t *base)
@@ -364,6 +371,7 @@ static pdl_status_t create_staged(pdl__device_lanes_t *lanes, const pdl__reducti
                                              .test = staged_test,
                                              .messages = staged_messages,
                                              .residual = staged_residual,
+                                             .thin = staged_thin,
                                              .destroy = staged_destroy};
     pdl_tensor_device_t              *device = lanes->transport->device;
     staged_t                         *r = calloc(1, sizeof(*r));

@@ -181,9 +181,14 @@ static int64_t sparse_messages(const pdl__reduction_t *base)
     return ((const sparse_t *)base)->messages;
 }
 
-static float *sparse_residual(pdl__reduction_t *base)
+static float *sparse_residual(pdl__reduction_t *base, int64_t *count)
 {
-    return pdl_topk_residual(((sparse_t *)base)->topk);
+    return pdl_topk_residual(((sparse_t *)base)->topk, count);
+}
+
+static void sparse_thin(pdl__reduction_t *base, double density)
+{
+    pdl_topk_thin(((sparse_t *)base)->topk, density);
 }
 
 static void sparse_destroy(pdl__reduction_t *base)
@@ -201,6 +206,7 @@ static void sparse_destroy(pdl__reduction_t *base)
 static pdl_status_t prepare_run(sparse_t *s, const pdl__reduction_spec_t *spec)
 {
     pdl_sparse_spec_t wanted = {.algorithm = spec->algorithm, .ranks_per_node = spec->ranks_per_node};
+    pdl_topk_spec_t   topk = pdl__topk_of(spec);
     pdl__counted_t    counted;
     int               ranks;
     pdl_status_t      status = PDL_MPI(pdl__mpi->Comm_rank(s->comm, &s->rank));
@@ -212,8 +218,9 @@ static pdl_status_t prepare_run(sparse_t *s, const pdl__reduction_spec_t *spec)
     if (!status)
         status = pdl_sparse_steps(&wanted, (double)spec->elements, spec->density, 0, &s->step, &s->step_count);
     if (!status) status = pdl__mpi_count(pdl__sparse_words(spec, ranks), &s->words);
-    if (!status) status = pdl_topk_create(spec->elements, spec->density, 0, &s->topk);
+    if (!status) status = pdl_topk_create(&topk, &s->topk);
     if (status) return status;
+    pdl_topk_thin(s->topk, spec->density);
     s->base.bytes = counted.sent;
     s->base.held = counted.held;
     s->own = malloc(((size_t)spec->elements + 1) * sizeof(*s->own));
@@ -231,6 +238,7 @@ pdl_status_t pdl__sparse_create(MPI_Comm comm, double *counted, const pdl__reduc
                                              .test = sparse_test,
                                              .messages = sparse_messages,
                                              .residual = sparse_residual,
+                                             .thin = sparse_thin,
                                              .destroy = sparse_destroy};
     sparse_t                         *s = calloc(1, sizeof(*s));
 

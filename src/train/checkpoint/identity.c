@@ -29,6 +29,8 @@ static const struct option {
 } options[] = {
 #define AT(field) offsetof(pdl_train_options_t, field)
     {"label-smoothing", REAL, AT(session.label_smoothing), NULL, ALWAYS},
+    {"sparse-momentum", NAME, AT(session.optimizer.momentum_of), pdl_momentum_names, ALWAYS},
+    {"sparse-warmup", INTEGER, AT(session.sparse_warmup), NULL, ALWAYS},
     {"partition", NAME, AT(sampling.shuffle.partition), pdl_partition_names, PARTITIONS},
     {"destination", NAME, AT(sampling.shuffle.destination), pdl_destination_names, PARTITIONS},
     {"pair-score", NAME, AT(sampling.shuffle.score), pdl_pair_score_names, PARTITIONS},

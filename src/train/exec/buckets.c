@@ -58,6 +58,11 @@ void pdl__name_exchange(const pdl_session_t *s, unsigned axes, pdl_exchange_spec
     spec->algorithm = schedule.algorithm;
     spec->ranks_per_node = schedule.hosts_per_switch;
     spec->density = pdl_plan_density(s->spec.plan, axes);
+    spec->most_density = pdl__first_density(s, spec->density);
+    if (s->spec.optimizer.momentum_of != PDL_MOMENTUM_SUMMED)
+        spec->momentum = (pdl_topk_momentum_t){.factor = s->spec.optimizer.momentum,
+                                               .nesterov = s->spec.optimizer.nesterov,
+                                               .masked = s->spec.optimizer.momentum_of == PDL_MOMENTUM_MASKED};
     if (instead && (spec->collective == PDL_COLL_ALLREDUCE || strcmp(instead, "measure") != 0))
         spec->algorithm = instead;
 }

@@ -415,6 +415,7 @@ pdl_status_t pdl_session_step_finish(pdl_session_t *s, const pdl_batch_t *batch,
                                   .result = result};
 
     s->executor.halted = 0;
+    pdl__residuals_thin(s);
     *result = (pdl_step_result_t){.lr = pdl_learning_rate(&s->spec.optimizer, position) * s->rate_factor};
     pdl_status_t status = pdl__session_execute(s, s->program, &execution);
     if (status) return status;

@@ -322,6 +322,10 @@ pdl_status_t pdl__statistics_scatter(pdl_session_t *session, const void *all, in
 double pdl__plan_thins(const pdl_plan_t *plan);
 /* Whether a session may have such sums, where its plan says so. */
 pdl_status_t pdl__residuals_check(const pdl_session_spec_t *spec);
+/* The largest share that ranks send of gradients whose sums have this density. */
+double pdl__first_density(const pdl_session_t *session, double density);
+/* The next update has the density of its place in the warm-up. */
+void pdl__residuals_thin(pdl_session_t *session);
 /* Collective. What all ranks have not sent yet, one after the other, to be freed; 0 bytes where sums are dense. */
 pdl_status_t pdl__residuals_gather(pdl_session_t *session, void **all, int64_t *bytes);
 pdl_status_t pdl__residuals_scatter(pdl_session_t *session, const void *all, int64_t bytes);

@@ -8,12 +8,19 @@
 #include <math.h>
 
 const char *const pdl_method_names[PDL_METHOD_COUNT] = {"sgd", "adamw", "lars", "lamb"};
+const char *const pdl_momentum_names[PDL_MOMENTUM_COUNT] = {"summed", "local", "masked"};
+
+/* Of the update itself. */
+static double momentum_of(const pdl_optimizer_options_t *options)
+{
+    return options->momentum_of == PDL_MOMENTUM_SUMMED ? options->momentum : 0;
+}
 
 int pdl_optimizer_moments(const pdl_optimizer_options_t *options)
 {
     switch (options->method) {
     case PDL_METHOD_SGD:
-    case PDL_METHOD_LARS: return options->momentum > 0 ? 1 : 0;
+    case PDL_METHOD_LARS: return momentum_of(options) > 0 ? 1 : 0;
     case PDL_METHOD_ADAMW:
     case PDL_METHOD_LAMB: return 2;
     case PDL_METHOD_COUNT: break;
@@ -211,14 +218,15 @@ static pdl_update_t common_update(const pdl_optimizer_options_t *options, const 
     pdl_optimizer_numbers(options, run->step,
                           run->lr != NULL ? *run->lr : pdl_learning_rate(options, (double)run->step), &numbers);
     pdl_update_t update = {
-        .kind = options->momentum > 0 ? (options->nesterov ? PDL_UPDATE_NESTEROV : PDL_UPDATE_MOMENTUM)
-                                      : PDL_UPDATE_SGD,
+        .kind = momentum_of(options) > 0 ? (options->nesterov ? PDL_UPDATE_NESTEROV : PDL_UPDATE_MOMENTUM)
+                                         : PDL_UPDATE_SGD,
         .lr = numbers.lr,
-        .momentum = options->momentum,
+        .momentum = momentum_of(options),
         .beta1 = options->beta1,
         .beta2 = options->beta2,
         .epsilon = options->epsilon,
-        .decay = options->weight_decay,
+        .decay = options->momentum_of == PDL_MOMENTUM_SUMMED ? options->weight_decay
+                                                             : options->weight_decay / (1 - options->momentum),
         .correction1 = numbers.correction1,
         .correction2 = numbers.correction2,
         .numbers = run->numbers,

@@ -106,5 +106,11 @@ pdl_status_t pdl_optimizer_check(const pdl_optimizer_options_t *options)
     if (options->nesterov && options->method != PDL_METHOD_SGD && options->method != PDL_METHOD_LARS)
         return pdl_error(PDL_ERR_INPUT, "optimizer: nesterov is for sgd and lars, not for %s",
                          pdl_method_names[options->method]);
+    if ((unsigned)options->momentum_of >= PDL_MOMENTUM_COUNT)
+        return pdl_error(PDL_ERR_INPUT, "optimizer: unknown place of the momentum");
+    if (options->momentum_of != PDL_MOMENTUM_SUMMED &&
+        (options->method != PDL_METHOD_SGD || options->momentum <= 0))
+        return pdl_error(PDL_ERR_INPUT, "optimizer: %s momentum is for sgd with a momentum above 0",
+                         pdl_momentum_names[options->momentum_of]);
     return check_schedule(options);
 }

@@ -1,7 +1,10 @@
 /*
- * Sparse sums of gradients: when they can be, and what ranks have not sent yet, which a checkpoint has to keep.
+ * Sparse sums of gradients: when they can be, how sparse they are, and what ranks have not sent yet, which a checkpoint
+ * has to keep.
  */
 #include "train/exec/session.h"
+#include <math.h>
+#include <paradl/plan/collectives.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +22,11 @@ pdl_status_t pdl__residuals_check(const pdl_session_spec_t *spec)
     const pdl_optimizer_options_t *o = &spec->optimizer;
     bool                           norms = o->method == PDL_METHOD_LARS || o->method == PDL_METHOD_LAMB;
 
+    if (spec->training && pdl__plan_thins(spec->plan) == 0 && o->momentum_of != PDL_MOMENTUM_SUMMED)
+        return pdl_error(PDL_ERR_INPUT,
+                         "%s momentum is for sparse sums of gradients: add --gradient-sparsity and ranks, or leave "
+                         "out --sparse-momentum",
+                         pdl_momentum_names[o->momentum_of]);
     if (!spec->training || pdl__plan_thins(spec->plan) == 0) return PDL_OK;
     if (norms)
         return pdl_error(PDL_ERR_INPUT,
@@ -33,6 +41,29 @@ pdl_status_t pdl__residuals_check(const pdl_session_spec_t *spec)
                          "sums of gradients are sparse, which is for a rank a worker that meet after "
                          "every step: leave out --workers and --aggregate, or use dense sums");
     return PDL_OK;
+}
+
+/* The densities of a warm-up, Lin et al. section 3.3, which has steps of a factor of four: from a quarter on by a constant factor. */
+#define FIRST_DENSITY 0.25
+
+double pdl__first_density(const pdl_session_t *s, double density)
+{
+    return s->spec.sparse_warmup > 0 && density < FIRST_DENSITY ? FIRST_DENSITY : density;
+}
+
+/* Of the next update. Dense buckets do not mind. */
+void pdl__residuals_thin(pdl_session_t *s)
+{
+    double done = (double)s->updates / (double)s->spec.sparse_warmup;
+
+    for (int g = 0;
+         s->spec.sparse_warmup > 0 && s->updates <= s->spec.sparse_warmup && g < s->exchange.bucket_groups; g++) {
+        const pdl__buckets_t *group = &s->exchange.buckets[g];
+        double                density = group->exchange ? pdl_plan_density(s->spec.plan, group->axes) : 0;
+        double                first = pdl__first_density(s, density);
+
+        if (density > 0) pdl_exchange_thin(group->exchange, first * pow(density / first, done));
+    }
 }
 
 /* What copies between the residuals of all buckets and one vector. */
