@@ -1,6 +1,7 @@
 /*
- * A schedule that is a list of messages whose sizes are known, and no vector cut into blocks: sparse sums, whose sizes
- * depend on the data. Message m is block m.
+ * Schedules of messages whose sizes are known, without a vector cut into blocks: sparse sums, whose sizes depend on the data.
+ * Either all messages are listed, and message m is block m; or only the steps are, where all messages of a step are alike, and
+ * the message to rank r in step s is block s * ranks + r.
  */
 #include "coll/internal.h"
 
@@ -15,6 +16,9 @@ struct pdl__list {
     pdl_sparse_message_t *message;
     /* Of rank r in step s, in each view: entries first[s * ranks + r] to the next of `order`. */
     int32_t *first[2], *order[2];
+    /* Instead of all of these. */
+    pdl_sparse_step_t *step;
+    int                ranks;
 };
 
 void pdl__list_destroy(pdl__list_t *list)
@@ -26,6 +30,7 @@ void pdl__list_destroy(pdl__list_t *list)
     }
     free(list->bytes);
     free(list->message);
+    free(list->step);
     free(list);
 }
 
@@ -33,7 +38,8 @@ int64_t pdl__list_bytes(const pdl__list_t *list, const pdl_block_span_t *range)
 {
     int64_t sum = 0;
 
-    for (int64_t b = range->first; b < range->first + range->count; b++) sum += list->bytes[b];
+    for (int64_t b = range->first; b < range->first + range->count; b++)
+        sum += list->step != NULL ? llrint(list->step[b / list->ranks].bytes) : list->bytes[b];
     return sum;
 }
 
@@ -50,6 +56,17 @@ static void emit(const pdl_schedule_t *schedule, int step, int rank, pdl__view_t
                       message->reduced ? PDL_MOVE_REDUCE : PDL_MOVE_COPY);
         pdl__add_range(moves, list->order[view][i], 1);
     }
+}
+
+static void emit_step(const pdl_schedule_t *schedule, int step, int rank, pdl__view_t view, pdl_moves_t *moves)
+{
+    const pdl_sparse_step_t *now = &schedule->list->step[step];
+    int                      to = view == PDL__SENDS ? pdl_sparse_peer(rank, now, -now->back) : rank;
+    int                      from = view == PDL__SENDS ? rank : pdl_sparse_peer(rank, now, now->back);
+
+    pdl__clear(moves);
+    pdl__add_move(moves, view == PDL__SENDS ? to : from, now->reduced ? PDL_MOVE_REDUCE : PDL_MOVE_COPY);
+    pdl__add_range(moves, (int64_t)step * schedule->ranks + to, 1);
 }
 
 static pdl_status_t sort(pdl__list_t *list, const pdl_sparse_run_t *run, int ranks, pdl__view_t view)
@@ -93,6 +110,42 @@ static pdl_status_t fill(pdl_schedule_t *schedule, const pdl_sparse_run_t *run)
     return status;
 }
 
+static pdl_schedule_t *make(const char *name, int64_t ranks, int steps, int64_t messages)
+{
+    pdl_schedule_t *schedule = calloc(1, sizeof(*schedule));
+
+    if (schedule == NULL) return NULL;
+    strncpy(schedule->name, name, sizeof(schedule->name) - 1);
+    schedule->collective = PDL_COLL_ALLREDUCE;
+    schedule->ranks = (int)ranks;
+    schedule->steps = steps;
+    schedule->blocks = messages > 0 ? messages : 1;
+    schedule->segments = 1;
+    schedule->emit = emit;
+    schedule->list = calloc(1, sizeof(*schedule->list));
+    return schedule;
+}
+
+pdl_status_t pdl_sparse_expected(const pdl_sparse_spec_t *spec, double elements, double density, double common,
+                                 pdl_schedule_t **result)
+{
+    pdl_sparse_step_t *step;
+    int                steps;
+    pdl_status_t       status = pdl_sparse_steps(spec, elements, density, common, &step, &steps);
+
+    if (status) return status;
+    pdl_schedule_t *schedule = make(spec->algorithm, spec->ranks, steps, steps * spec->ranks);
+    if (schedule == NULL || schedule->list == NULL) {
+        free(step);
+        pdl_schedule_destroy(schedule);
+        return pdl_error(PDL_ERR_NOMEM, "out of memory for a schedule");
+    }
+    schedule->emit = emit_step;
+    *schedule->list = (pdl__list_t){.step = step, .ranks = (int)spec->ranks};
+    *result = schedule;
+    return PDL_OK;
+}
+
 pdl_status_t pdl_sparse_schedule(const pdl_sparse_run_t *run, const char *name, int64_t ranks,
                                  pdl_schedule_t **result)
 {
@@ -101,16 +154,8 @@ pdl_status_t pdl_sparse_schedule(const pdl_sparse_run_t *run, const char *name, 
 
     if (run->message_count > INT32_MAX / 2)
         return pdl_error(PDL_ERR_LIMIT, "%lld messages are too many to be listed", (long long)run->message_count);
-    schedule = calloc(1, sizeof(*schedule));
+    schedule = make(name, ranks, run->steps, run->message_count);
     if (schedule == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory for a schedule");
-    strncpy(schedule->name, name, sizeof(schedule->name) - 1);
-    schedule->collective = PDL_COLL_ALLREDUCE;
-    schedule->ranks = (int)ranks;
-    schedule->steps = run->steps;
-    schedule->blocks = run->message_count > 0 ? run->message_count : 1;
-    schedule->segments = 1;
-    schedule->emit = emit;
-    schedule->list = calloc(1, sizeof(*schedule->list));
     status = fill(schedule, run);
     if (status) {
         pdl_schedule_destroy(schedule);

@@ -217,6 +217,32 @@ static void every_rank_gets_the_sum(void)
     }
 }
 
+/* A schedule of the steps has the messages of the list. */
+static void check_generated(const pdl_sparse_spec_t *spec, const pdl_sparse_run_t *run, double elements,
+                            double density)
+{
+    static pdl_moves_t moves[2];
+    pdl_schedule_t    *listed = NULL, *generated = NULL;
+    int                wrong = 0;
+
+    REQUIRE_OK(pdl_sparse_schedule(run, spec->algorithm, spec->ranks, &listed));
+    REQUIRE_OK(pdl_sparse_expected(spec, elements, density, 0, &generated));
+    CHECK(pdl_schedule_listed(generated));
+    CHECK_INT(pdl_schedule_steps(generated), pdl_schedule_steps(listed));
+    for (int k = 0; k < 2 * run->steps * (int)spec->ranks; k++) {
+        int step = k / 2 / (int)spec->ranks, rank = k / 2 % (int)spec->ranks;
+
+        (k % 2 ? pdl_schedule_sends : pdl_schedule_receives)(listed, step, rank, &moves[0]);
+        (k % 2 ? pdl_schedule_sends : pdl_schedule_receives)(generated, step, rank, &moves[1]);
+        wrong += moves[0].move_count != 1 || moves[1].move_count != 1 ||
+                 moves[0].move[0].peer != moves[1].move[0].peer || moves[0].move[0].op != moves[1].move[0].op ||
+                 pdl_range_bytes(listed, moves[0].range, 0, 4) != pdl_range_bytes(generated, moves[1].range, 0, 4);
+    }
+    CHECK_INT(wrong, 0);
+    pdl_schedule_destroy(listed);
+    pdl_schedule_destroy(generated);
+}
+
 static totals_t expected(const char *algorithm, int ranks, int inside, double elements, double density)
 {
     pdl_sparse_spec_t spec = {.algorithm = algorithm, .ranks = ranks, .ranks_per_node = inside};
@@ -224,6 +250,7 @@ static totals_t expected(const char *algorithm, int ranks, int inside, double el
     totals_t          totals;
 
     CHECK_OK(pdl_sparse_expect(&spec, elements, density, 0, &run));
+    check_generated(&spec, &run, elements, density);
     totals = totals_of(&run);
     pdl_sparse_run_free(&run);
     return totals;

@@ -171,6 +171,10 @@ pdl_status_t pdl_sparse_expect(const pdl_sparse_spec_t *spec, double elements, d
 pdl_status_t pdl_sparse_schedule(const pdl_sparse_run_t *run, const char *name, int64_t ranks,
                                  pdl_schedule_t **schedule);
 
+/* The schedule of the messages to expect, as in pdl_sparse_expect(), generated when asked for; for the same uses. */
+pdl_status_t pdl_sparse_expected(const pdl_sparse_spec_t *spec, double elements, double density, double common,
+                                 pdl_schedule_t **schedule);
+
 /* Density after the sum of s contributions, and bytes of a message of so many elements. */
 double pdl_sparse_density(double density, double common, double contributions);
 double pdl_sparse_bytes(double elements, double density, const pdl_sparse_format_t *format);

@@ -150,8 +150,7 @@ static pdl_status_t run_schedules(pdl__pricer_t *pricer, const placement_t *p, p
     return status;
 }
 
-/* The steps of a sparse sum, one after the other, with messages of the sizes to expect. Steps that are like the one before are
-   simulated once. */
+/* A sparse sum, with messages of the sizes to expect. */
 static pdl_status_t run_sparse(pdl__pricer_t *pricer, const placement_t *p, const pdl__price_t *price,
                                pdl_sim_result_t *result)
 {
@@ -159,38 +158,12 @@ static pdl_status_t run_sparse(pdl__pricer_t *pricer, const placement_t *p, cons
     pdl_sparse_spec_t     spec = {.algorithm = comm->algorithm,
                                   .ranks = comm->size,
                                   .ranks_per_node = price->ranks_per_node};
-    int                   steps = 0, links = pdl_topology_link_count(pricer->topology);
-    pdl_message_t        *messages = malloc((size_t)p->extent * sizeof(*messages));
-    double               *link_bytes = calloc((size_t)links + 1, sizeof(*link_bytes)), seconds = 0;
-    pdl_sparse_step_t    *step = NULL;
+    pdl_schedule_t       *schedule = NULL;
     pdl_status_t          status =
-        messages == NULL || link_bytes == NULL ? pdl__no_memory("for the communications of a plan") : PDL_OK;
+        pdl_sparse_expected(&spec, comm->bytes / (double)sizeof(float), comm->density, 0, &schedule);
 
-    if (!status)
-        status = pdl_sparse_steps(&spec, comm->bytes / (double)sizeof(float), comm->density, 0, &step, &steps);
-    for (int s = 0; s < steps && !status; s++) {
-        int count = 0;
-
-        if (s == 0 || step[s].bytes != step[s - 1].bytes || step[s].stride != step[s - 1].stride ||
-            step[s].back != step[s - 1].back) {
-            for (int64_t g = 0; g < p->groups; g++)
-                for (int i = 0; i < (int)p->size; i++)
-                    messages[count++] = (pdl_message_t){host_of(p, g, pdl_sparse_peer(i, &step[s], step[s].back)),
-                                                        host_of(p, g, i), step[s].bytes};
-            pdl_sim_result_free(result);
-            *result = (pdl_sim_result_t){0};
-            status = run_messages(pricer, messages, count, result);
-        }
-        seconds += status ? 0 : result->time_s;
-        for (int i = 0; i < links && !status; i++) link_bytes[i] += result->link_bytes[i];
-    }
-    if (!status) {
-        result->time_s = seconds;
-        memcpy(result->link_bytes, link_bytes, (size_t)links * sizeof(*link_bytes));
-    }
-    free(step);
-    free(messages);
-    free(link_bytes);
+    if (!status) status = run_schedules(pricer, p, &schedule, 1, comm->bytes, result);
+    pdl_schedule_destroy(schedule);
     return status;
 }
 
