@@ -1,10 +1,6 @@
 /*
  * Timelines that move.
  */
-const hues = [["forward", 0], ["recompute", 0], ["dgrad", 6], ["wgrad", 6], ["backward", 6], ["update", 2], ["collective", 1], ["exchange", 1],
-              ["redistribute", 4], ["halo", 5], ["send", 3], ["recv", 3]];
-const hueOf = (name) => (hues.find(([begin]) => name.startsWith(begin)) || ["", 7])[1];
-
 /* The columns of packed events (docs/report_format.md), as slices of tracks. */
 async function readEvents(id) {
     const bytes = new Uint8Array(await unpack(id)), stop = bytes.indexOf(10);
@@ -22,7 +18,11 @@ async function readEvents(id) {
     const column = () => Float64Array.from({length: count}, next), last = new Float64Array(header.tracks.length);
     const [track, start, length, name] = [column(), column(), column(), column()];
     for (let i = 0; i < count; i++) last[track[i]] = start[i] += last[track[i]];
-    return {header, count, track, start, length, name, texts: header.texts.map(String), leftOut: header.left_out};
+    column(), column(); /* categories and arguments are for others */
+    const path = [], arrows = [];
+    for (let i = 0, event = 0; i < header.path; i++) path.push([event += next(), next()]);
+    for (let i = 0, event = 0; i < header.arrows; i++) arrows.push([event += next(), event + next()]);
+    return {header, count, track, start, length, name, path, arrows, texts: header.texts.map(String), leftOut: header.left_out};
 }
 
 /*
@@ -40,12 +40,22 @@ class Timeline {
             if (event && event.ph === "M" && event.args)
                 names.set(event.name === "process_name" ? String(event.pid) : event.pid + "/" + event.tid, String(event.args.name));
         }
-        order.sort((a, b) => events.track[a] - events.track[b] || events.start[a] - events.start[b] || a - b);
+        const places = events.header.tracks.map((track, id) => id).sort((a, b) => {
+            const [, process, thread] = events.header.tracks[a], other = events.header.tracks[b];
+            return process - other[1] || thread - other[2] || a - b;
+        }), placeOf = new Int32Array(places.length);
+        places.forEach((id, at) => { placeOf[id] = at; });
+        order.sort((a, b) => placeOf[events.track[a]] - placeOf[events.track[b]] || events.start[a] - events.start[b] || a - b);
         this.start = Float64Array.from(order, (i) => events.start[i]);
         this.end = Float64Array.from(order, (i) => events.start[i] + events.length[i]);
         this.name = Int32Array.from(order, (i) => events.name[i]);
         this.texts = events.texts;
-        this.hueOf = Uint8Array.from(this.texts, hueOf);
+        this.hueOf = Uint8Array.from(events.header.hues);
+        const place = new Map(order.map((i, at) => [i, at]));
+        this.critical = new Float64Array(order.length).fill(-1); /* what an operation adds to the critical path */
+        for (const [i, own] of events.path) this.critical[place.get(i)] = own;
+        this.arrows = events.arrows.map((ends) => ends.map((i) => place.get(i)));
+        this.alone = false; /* whether only the critical path is lit */
         this.tracks = [];
         order.forEach((i, place) => {
             const [, process, thread] = events.header.tracks[events.track[i]], last = this.tracks[this.tracks.length - 1];
@@ -59,6 +69,7 @@ class Timeline {
         this.to = this.last;
         this.wanted = "";
         this.marks = [];
+        this.widths = new Map(); /* of names, in dots */
     }
 
     get count() { return this.start.length; }
@@ -69,15 +80,17 @@ class Timeline {
             this.draw();
             if (this.wanted) this.say(this.found() + " operations have this text");
         }, keydown: (event) => { if (event.key === "Enter") this.nextFound(); }});
-        const help = "w and s zoom, a and d move, arrows too, f shows all or the selection, m marks two moments, slash searches, enter goes to the next one found";
+        const help = "w and s zoom, a and d move, arrows too, f shows all or the selection, m marks two moments, p lights the critical path, slash searches, enter goes to the next one found";
         this.canvas = make("canvas", {tabindex: "0", role: "img", "aria-label": "timeline: " + help});
         this.strip = make("canvas", {class: "strip", "aria-hidden": "true"});
+        this.names = make("canvas", {class: "names", "aria-hidden": "true"});
         this.says = make("p", {role: "status"}, help);
         this.canvas.addEventListener("keydown", (event) => {
             const move = {w: [0.7, 0], "+": [0.7, 0], s: [1.4, 0], "-": [1.4, 0], a: [1, -0.2], ArrowLeft: [1, -0.2], d: [1, 0.2], ArrowRight: [1, 0.2]}[event.key];
             if (move) this.zoom(move[0], move[1], 0.5);
             else if (event.key === "f") this.fit();
             else if (event.key === "m") this.mark((this.from + this.to) / 2);
+            else if (event.key === "p") this.light();
             else if (event.key === "?") this.say(help);
             else if (event.key === "/") search.focus();
             else if (event.key === "Escape") this.select(null);
@@ -105,7 +118,7 @@ class Timeline {
         });
         addEventListener("resize", () => this.draw());
         addEventListener("theme", () => this.draw());
-        return make("div", {class: "moves"}, search, this.strip, this.canvas, this.says);
+        return make("div", {class: "moves"}, search, make("div", {class: "tracks"}, this.names, make("div", {}, this.strip, this.canvas)), this.says);
     }
 
     say(text) { this.says.textContent = text; }
@@ -134,6 +147,12 @@ class Timeline {
     fit() {
         [this.from, this.to] = this.selected && this.selected[1] > this.selected[0] ? this.selected : [this.first, this.last];
         this.select(null);
+    }
+
+    light() {
+        this.alone = !this.alone;
+        this.say(this.alone ? "only the critical path is lit: " + this.critical.reduce((sum, own) => sum + (own >= 0), 0) + " operations" : "all operations are lit");
+        this.draw();
     }
 
     /* Two marks are a selection. */
@@ -165,6 +184,7 @@ class Timeline {
         return [...found].sort((a, b) => b[1] - a[1]).slice(0, 5).map(([name, part]) => name + " " + seconds(1e-9 * part)).join(", ");
     }
 
+    dims(i) { return (this.wanted && !this.matches(i)) || (this.alone && this.critical[i] < 0); }
     matches(i) { return this.texts[this.name[i]].toLowerCase().includes(this.wanted); }
     found() {
         let count = 0;
@@ -191,17 +211,20 @@ class Timeline {
     }
 
     draw() {
-        const scale = devicePixelRatio || 1, width = this.canvas.parentElement.clientWidth, begin = performance.now();
+        const scale = devicePixelRatio || 1, room = this.canvas.closest(".moves").clientWidth, begin = performance.now();
         const style = getComputedStyle(document.documentElement), colour = (name) => style.getPropertyValue(name).trim();
         this.row = this.tracks.length > 40 ? 12 : 24;
+        const width = room - this.drawNames(room, colour, scale);
         this.size(this.canvas, width, this.tracks.length * this.row, scale);
         const pen = this.canvas.getContext("2d"), colours = [0, 1, 2, 3, 4, 5, 6, 7].map((hue) => colour("--hue" + hue));
         const seen = this.tracks.map((track) => [this.firstBehind(track, this.from), this.firstBehind(track, this.to)]);
         const many = seen.reduce((sum, [from, to]) => sum + to - from, 0) > 20000;
         if (many) this.drawMany(pen, seen, colours, scale);
-        else this.drawFew(pen, seen, colours, colour, width, scale);
+        else {
+            this.drawFew(pen, seen, colours, colour, width, scale);
+            this.drawArrows(pen, seen, colour("--ink"), width);
+        }
         pen.setTransform(scale, 0, 0, scale, 0, 0);
-        this.drawNames(pen, colour);
         for (const range of [this.selected].filter(Boolean)) {
             pen.globalAlpha = 0.2;
             pen.fillStyle = colour("--ink");
@@ -220,37 +243,67 @@ class Timeline {
     }
 
     drawFew(pen, seen, colours, colour, width, scale) {
-        const per = width / (this.to - this.from), paper = colour("--paper");
+        const per = width / (this.to - this.from), paper = colour("--paper"), ink = colour("--ink");
         pen.scale(scale, scale);
         pen.font = "12px system-ui, sans-serif";
         seen.forEach(([from, to], t) => {
             const y = t * this.row;
             for (let i = from; i < this.tracks[t].stop && (i <= to && this.start[i] < this.to); i++) {
                 const x = (this.start[i] - this.from) * per, wide = Math.max(0.5, (this.end[i] - this.start[i]) * per);
-                pen.globalAlpha = this.wanted && !this.matches(i) ? 0.15 : 1;
+                pen.globalAlpha = this.dims(i) ? 0.15 : 1;
                 pen.fillStyle = colours[this.hueOf[this.name[i]]];
                 pen.fillRect(x, y + 2, Math.max(0.5, wide - 0.5), this.row - 4);
+                if (this.critical[i] > 0) {
+                    pen.fillStyle = ink;
+                    pen.fillRect(x + wide - this.critical[i] * per, y + this.row - 4, this.critical[i] * per, 3);
+                }
                 if (wide < 60 || pen.globalAlpha < 1) continue;
                 pen.fillStyle = paper;
-                pen.fillText(this.texts[this.name[i]], Math.max(x, 0) + 3, y + 16, wide - 6);
+                pen.fillText(this.fitting(pen, this.name[i], Math.min(wide, x + wide, width - x) - 6), Math.max(x, 0) + 3, y + 16);
             }
         });
         pen.globalAlpha = 1;
     }
 
-    /* Names of tracks stand where they hide least: small, at the left, on a ground of their own. */
-    drawNames(pen, colour) {
-        if (this.row < 24) return;
-        pen.font = "10px system-ui, sans-serif";
-        this.tracks.forEach((track, t) => {
-            const text = track.name.slice(0, 40), wide = pen.measureText(text).width + 6;
-            pen.globalAlpha = 0.85;
-            pen.fillStyle = colour("--paper");
-            pen.fillRect(0, t * this.row + 1, wide, 12);
-            pen.globalAlpha = 1;
-            pen.fillStyle = colour("--ink");
-            pen.fillText(text, 3, t * this.row + 10);
-        });
+    /* As much of a name as there is room for. */
+    fitting(pen, name, room) {
+        const text = this.texts[name];
+        if (!this.widths.has(name)) this.widths.set(name, pen.measureText(text).width);
+        const wide = this.widths.get(name);
+        return wide <= room ? text : room < 30 ? "" : text.slice(0, Math.floor(text.length * room / wide) - 1) + "\u2026";
+    }
+
+    /* Messages whose both ends are seen, as long as one can tell them apart. */
+    drawArrows(pen, seen, ink, width) {
+        const per = width / (this.to - this.from), sees = (i) => this.start[i] < this.to && this.end[i] > this.from;
+        const shown = this.arrows.filter(([from, to]) => sees(from) && sees(to));
+        if (shown.length > 2000) return;
+        pen.strokeStyle = pen.fillStyle = ink;
+        for (const [from, to] of shown) {
+            const x = (this.start[from] - this.from) * per, y = (this.trackOf(from) + 0.5) * this.row;
+            const tip = (this.end[to] - this.from) * per, down = (this.trackOf(to) + 0.5) * this.row, angle = Math.atan2(down - y, tip - x);
+            pen.globalAlpha = this.alone && (this.critical[from] < 0 || this.critical[to] < 0) ? 0.1 : 0.6;
+            pen.beginPath();
+            pen.moveTo(x, y);
+            pen.lineTo(tip, down);
+            pen.stroke();
+            pen.beginPath();
+            pen.moveTo(tip, down);
+            for (const side of [-0.4, 0.4]) pen.lineTo(tip - 7 * Math.cos(angle + side), down - 7 * Math.sin(angle + side));
+            pen.fill();
+        }
+        pen.globalAlpha = 1;
+    }
+
+    /* Names of tracks, beside them; returns the width that they take, none on a narrow screen. */
+    drawNames(room, colour, scale) {
+        const width = room < 640 ? 0 : 170, pen = this.names.getContext("2d"), top = 40; /* behind the strip */
+        this.size(this.names, width, top + this.tracks.length * this.row, scale);
+        pen.scale(scale, scale);
+        pen.font = (this.row < 24 ? 10 : 12) + "px system-ui, sans-serif";
+        pen.fillStyle = colour("--ink");
+        this.tracks.forEach((track, t) => pen.fillText(track.name.slice(0, 40), 0, top + (t + 0.5) * this.row + 4, width - 6));
+        return width;
     }
 
     /* All of the time, how busy tracks are in it, and which part is seen. */

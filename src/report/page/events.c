@@ -22,6 +22,7 @@ void pdl__events_free(pdl__events_t *events)
     free(events->track_place);
     free(events->text);
     free(events->place);
+    pdl__path_free(&events->path);
 }
 
 pdl__event_t *pdl__events_grow(pdl__events_t *events)

@@ -24,6 +24,20 @@ typedef struct pdl__event {
     int32_t track, name, category, args; /* `args` as it was written; an event of another kind is its name */
 } pdl__event_t;
 
+/* What held up what: messages between ranks, from the send to what waited for it, and the critical path, the chain of slices behind the
+   one that ends last. Of a step, what it adds to the length of the path, and how long nothing of its rank ran before it. */
+typedef struct pdl__arrow {
+    int64_t from, to; /* events */
+} pdl__arrow_t;
+typedef struct pdl__path_step {
+    int64_t event, own_ns, idle_ns;
+} pdl__path_step_t;
+typedef struct pdl__path {
+    pdl__arrow_t     *arrow;
+    pdl__path_step_t *step; /* the first one first; NULL: nobody has looked for it */
+    int64_t           arrow_count, step_count;
+} pdl__path_t;
+
 typedef struct pdl__events {
     pdl_arena_t  *arena; /* of texts, borrowed */
     pdl__event_t *event;
@@ -35,6 +49,7 @@ typedef struct pdl__events {
     int           text_count, text_capacity;
     int          *place; /* of texts, by their hash */
     int64_t       left_out;
+    pdl__path_t   path;
 } pdl__events_t;
 
 void pdl__events_free(pdl__events_t *events); /* what it holds */
@@ -44,6 +59,9 @@ pdl_status_t pdl__events_read(pdl__events_t *events, const char *text, size_t le
                               const char **end);
 /* They are kept up to the end of an update such that no more than `most` slices are left, where there is one. */
 void pdl__events_limit(pdl__events_t *events, int64_t most);
+/* Finds the path, once. */
+pdl_status_t pdl__events_path(pdl__events_t *events);
+void         pdl__path_free(pdl__path_t *path);
 /* As they were written: a list, without its end. */
 void pdl__events_write(const pdl__events_t *events, FILE *stream);
 

@@ -2,7 +2,7 @@
  * Columns of events as bytes. Of one track the next start is near the last one, lengths repeat, and names come in the same order in
  * every update: what follows in a column is alike, and packs well.
  */
-#include "report/page/events.h"
+#include "report/page/trace.h"
 
 #include "base/memory.h"
 
@@ -43,7 +43,30 @@ static void write_header(const pdl__events_t *events, FILE *stream)
     pdl_json_open(&json, "texts", '[');
     for (int i = 0; i < events->text_count; i++) pdl_json_string(&json, NULL, events->text[i]);
     pdl_json_close(&json);
+    pdl_json_open(&json, "hues", '[');
+    for (int i = 0; i < events->text_count; i++) pdl_json_int(&json, NULL, pdl__trace_hue(events->text[i]));
     pdl_json_close(&json);
+    pdl_json_int(&json, "path", events->path.step_count);
+    pdl_json_int(&json, "arrows", events->path.arrow_count);
+    pdl_json_close(&json);
+}
+
+/* Events by their places, less the place before; of a step of the path what it adds to it, of an arrow how far its end is. */
+static void write_path(const pdl__path_t *path, FILE *stream)
+{
+    int64_t last = 0;
+
+    for (int64_t i = 0; i < path->step_count; i++) {
+        put(stream, path->step[i].event - last);
+        put(stream, path->step[i].own_ns);
+        last = path->step[i].event;
+    }
+    last = 0;
+    for (int64_t i = 0; i < path->arrow_count; i++) {
+        put(stream, path->arrow[i].from - last);
+        put(stream, path->arrow[i].to - path->arrow[i].from);
+        last = path->arrow[i].from;
+    }
 }
 
 /* `last` has the start before on every track. */
@@ -68,6 +91,7 @@ pdl_status_t pdl__events_pack(const pdl__events_t *events, char **bytes, size_t 
     if (stream != NULL && last != NULL) {
         write_header(events, stream);
         for (int column = 0; column < COLUMNS; column++) write_column(events, column, last, stream);
+        write_path(&events->path, stream);
     }
     free(last);
     if (stream == NULL || fclose(stream) != 0 || last == NULL) return pdl__no_memory("for a timeline");

@@ -1,5 +1,5 @@
 /*
- * Pages of timelines: which class of operations takes the time, a still of the tracks, and memory over time.
+ * Pages of timelines: which class of operations takes the time, all of it and on the critical path, and memory over time.
  */
 #include "report/page/trace.h"
 
@@ -9,35 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_TRACKS  24
-#define MOST_SLICES  1500
 #define MOST_CLASSES 24
 #define MOST_CURVES  8
-#define WIDTH        900
-#define LEFT         190
-#define ROW          22
 
 /* "forward" of "forward conv1". */
 static int class_length(const char *name)
 {
     return (int)strcspn(name, " ");
-}
-
-static pdl__look_t look_of(const char *name)
-{
-    static const struct {
-        const char *begin;
-        pdl__look_t look;
-    } looks[] = {{"forward", PDL__LOOK_FORWARD},     {"recompute", PDL__LOOK_FORWARD},
-                 {"dgrad", PDL__LOOK_BACKWARD},      {"wgrad", PDL__LOOK_BACKWARD},
-                 {"backward", PDL__LOOK_BACKWARD},   {"update", PDL__LOOK_UPDATE},
-                 {"collective", PDL__LOOK_GRADIENT}, {"exchange", PDL__LOOK_GRADIENT},
-                 {"redistribute", PDL__LOOK_LAYER},  {"halo", PDL__LOOK_HALO},
-                 {"send", PDL__LOOK_STAGE},          {"recv", PDL__LOOK_STAGE}};
-
-    for (size_t i = 0; i < sizeof(looks) / sizeof(looks[0]); i++)
-        if (strncmp(name, looks[i].begin, strlen(looks[i].begin)) == 0) return looks[i].look;
-    return PDL__LOOK_INPUT;
 }
 
 int pdl__trace_by_name(const void *a, const void *b)
@@ -70,12 +48,12 @@ static pdl__trace_sum_t *sum_texts(pdl__page_t *page, const pdl__events_t *event
     return sums;
 }
 
-pdl__trace_sum_t *pdl__trace_sums(pdl__page_t *page, const pdl__events_t *events, bool classes, int *count)
+/* Those of one name become one; of classes, those whose names begin alike. */
+static void merge(pdl__page_t *page, pdl__trace_sum_t *sums, bool classes, int *count)
 {
-    pdl__trace_sum_t *sums = sum_texts(page, events, count);
-    int               kept = 0;
+    int kept = 0;
 
-    if (*count == 0) return sums;
+    if (*count == 0) return;
     for (int i = 0; i < *count && classes; i++) {
         sums[i].name = pdl_arena_strndup(page->arena, sums[i].name, (size_t)class_length(sums[i].name));
         if (sums[i].name == NULL) sums[i].name = "";
@@ -90,6 +68,13 @@ pdl__trace_sum_t *pdl__trace_sums(pdl__page_t *page, const pdl__events_t *events
         }
     }
     *count = kept;
+}
+
+pdl__trace_sum_t *pdl__trace_sums(pdl__page_t *page, const pdl__events_t *events, bool classes, int *count)
+{
+    pdl__trace_sum_t *sums = sum_texts(page, events, count);
+
+    merge(page, sums, classes, count);
     return sums;
 }
 
@@ -101,22 +86,24 @@ static int longest_first(const void *a, const void *b)
     return pdl__trace_by_name(a, b);
 }
 
-static void list_classes(pdl__page_t *page, const pdl__events_t *events)
-{
-    static const pdl_column_t columns[] = {{"class", PDL_LEFT},
-                                           {"operations", PDL_RIGHT},
-                                           {"time", PDL_RIGHT},
-                                           {"share", PDL_RIGHT}};
-    int                       count;
-    pdl__trace_sum_t         *classes = pdl__trace_sums(page, events, true, &count);
-    double                    all = 0;
+static const pdl_column_t class_columns[] = {{"class", PDL_LEFT},
+                                             {"operations", PDL_RIGHT},
+                                             {"time", PDL_RIGHT},
+                                             {"share", PDL_RIGHT}};
 
-    if (count == 0) return;
-    qsort(classes, (size_t)count, sizeof(*classes), longest_first);
+static double sum_of(pdl__trace_sum_t *classes, int count)
+{
+    double all = 0;
+
+    if (count > 0) qsort(classes, (size_t)count, sizeof(*classes), longest_first);
     for (int i = 0; i < count; i++) all += classes[i].seconds;
-    pdl__page_section(page, "Classes of operations: %s takes %.0f %%", classes[0].name,
-                      all > 0 ? 100 * classes[0].seconds / all : 0);
-    pdl__page_table(page, "Time of the first rank by class of operation", columns, 4);
+    return all;
+}
+
+static void write_classes(pdl__page_t *page, const char *caption, const pdl__trace_sum_t *classes, int count,
+                          double all)
+{
+    pdl__page_table(page, caption, class_columns, 4);
     for (int i = 0; i < count && i < MOST_CLASSES; i++) {
         pdl__page_row(page);
         pdl__page_cell(page, "%s", classes[i].name);
@@ -127,116 +114,69 @@ static void list_classes(pdl__page_t *page, const pdl__events_t *events)
     pdl__page_table_end(page);
 }
 
-/* What is drawn: the first tracks with slices, and of them the slices that begin before `end_ns`. */
-typedef struct still {
-    int     track[MOST_TRACKS]; /* numbers of the timeline */
-    int     tracks, all_tracks;
-    int64_t slices, all_slices;
-    int64_t first_ns, last_ns, end_ns;
-} still_t;
-
-static int row_of(const still_t *still, int track)
+static void list_classes(pdl__page_t *page, const pdl__events_t *events)
 {
-    int row = 0;
+    int               count;
+    pdl__trace_sum_t *classes = pdl__trace_sums(page, events, true, &count);
+    double            all = sum_of(classes, count);
 
-    while (row < still->tracks && still->track[row] != track) row++;
-    return row < still->tracks ? row : -1;
+    if (count == 0) return;
+    pdl__page_section(page, "Classes of operations: %s takes %.0f %%", classes[0].name,
+                      all > 0 ? 100 * classes[0].seconds / all : 0);
+    write_classes(page, "Time of the first rank by class of operation", classes, count, all);
 }
 
-static int earlier_first(const void *a, const void *b)
+/* What the steps of the path add to its length, by class, and what lies between them. */
+static pdl__trace_sum_t *sum_path(pdl__page_t *page, const pdl__events_t *events, int *count, int *changes)
 {
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    const pdl__path_t *path = &events->path;
+    pdl__trace_sum_t  *sums = pdl_arena_alloc(page->arena, (size_t)path->step_count + 1, sizeof(*sums));
+    pdl__trace_sum_t   idle = {.name = "between operations"};
+    int64_t            process = 0;
 
-    return (x > y) - (x < y);
-}
+    *count = *changes = 0;
+    if (sums == NULL && !page->status) page->status = PDL_ERR_NOMEM;
+    for (int64_t i = 0; sums != NULL && i < path->step_count; i++) {
+        const pdl__event_t *event = &events->event[path->step[i].event];
 
-static bool is_drawn(const still_t *still, const pdl__events_t *events, const pdl__event_t *event)
-{
-    return pdl__event_is_slice(events, event) && event->start_ns < still->end_ns &&
-           row_of(still, event->track) >= 0;
-}
-
-/* Where there are more slices than one could see, those of the first moments, of all tracks. */
-static bool find_still(pdl__page_t *page, const pdl__events_t *events, still_t *still)
-{
-    int64_t *starts = pdl_arena_alloc(page->arena, (size_t)events->count + 1, sizeof(*starts));
-
-    *still = (still_t){.first_ns = INT64_MAX, .last_ns = INT64_MIN, .end_ns = INT64_MAX};
-    if (starts == NULL) return false;
-    for (int t = 0; t < events->track_count; t++) {
-        if (events->track[t].kind != PDL__TRACK_SLICES) continue;
-        still->all_tracks++;
-        if (still->tracks < MOST_TRACKS) still->track[still->tracks++] = t;
+        sums[i] = (pdl__trace_sum_t){events->text[event->name], 1e-9 * (double)path->step[i].own_ns, 1};
+        idle.seconds += 1e-9 * (double)path->step[i].idle_ns;
+        idle.count += path->step[i].idle_ns > 0;
+        *changes += i > 0 && events->track[event->track].process != process;
+        process = events->track[event->track].process;
+        *count = (int)i + 1;
     }
-    for (int64_t i = 0; i < events->count; i++)
-        if (is_drawn(still, events, &events->event[i])) starts[still->all_slices++] = events->event[i].start_ns;
-    qsort(starts, (size_t)still->all_slices, sizeof(*starts), earlier_first);
-    if (still->all_slices > MOST_SLICES) still->end_ns = starts[MOST_SLICES];
-    for (int64_t i = 0; i < events->count; i++) {
-        const pdl__event_t *event = &events->event[i];
+    merge(page, sums, true, count);
+    if (idle.count > 0) sums[(*count)++] = idle;
+    return sums;
+}
 
-        if (!is_drawn(still, events, event)) continue;
-        still->slices++;
-        if (event->start_ns < still->first_ns) still->first_ns = event->start_ns;
-        if (event->start_ns + event->length > still->last_ns) still->last_ns = event->start_ns + event->length;
+/* On one track everything is on the path. */
+static void say_path(pdl__page_t *page, pdl__events_t *events)
+{
+    int               count, changes, tracks = 0;
+    pdl__trace_sum_t *classes;
+    double            all;
+    char              text[PDL_FORMAT_SIZE];
+
+    for (int t = 0; t < events->track_count; t++) tracks += events->track[t].kind == PDL__TRACK_SLICES;
+    if (tracks < 2) return;
+    if (pdl__events_path(events)) {
+        if (!page->status) page->status = PDL_ERR_NOMEM;
+        return;
     }
-    return still->slices > 0 && still->last_ns > still->first_ns;
-}
-
-static void draw_slice(pdl__page_t *page, const still_t *still, const pdl__events_t *events,
-                       const pdl__event_t *event)
-{
-    const char *name = events->text[event->name];
-    double      per_ns = (double)(WIDTH - LEFT) / (double)(still->last_ns - still->first_ns);
-    double x = LEFT + (double)(event->start_ns - still->first_ns) * per_ns, width = (double)event->length * per_ns;
-    char   text[PDL_FORMAT_SIZE];
-
-    fprintf(page->stream, "<rect class=\"fill hue%d\" x=\"%.2f\" y=\"%d\" width=\"%.2f\" height=\"%d\"><title>",
-            pdl__look_hue(look_of(name)), x, row_of(still, event->track) * ROW + 3, width > 0.3 ? width : 0.3,
-            ROW - 6);
-    pdl__chart_escape(name, page->stream);
-    fprintf(page->stream, ": %s</title></rect>\n", pdl_format_seconds(1e-9 * (double)event->length, text));
-}
-
-static void draw_rows(pdl__page_t *page, const still_t *still, const pdl__events_t *events)
-{
-    int height = still->tracks * ROW;
-
-    fprintf(page->stream,
-            "<figure class=\"timeline\"><div class=\"wide\" tabindex=\"0\">\n<svg class=\"chart\" role=\"img\" "
-            "aria-labelledby=\"%st%d\" "
-            "viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\"><title id=\"%st%d\">timeline</title>\n",
-            page->prefix, page->sections, WIDTH, height, WIDTH, height, page->prefix, page->sections);
-    for (int row = 0; row < still->tracks; row++) {
-        const pdl__track_t *track = &events->track[still->track[row]];
-
-        fprintf(page->stream, "<text x=\"0\" y=\"%d\">", row * ROW + 15);
-        pdl__chart_escape(pdl__page_print(page, "%.20s %.30s", pdl__page_or(track->process_name, "?"),
-                                          pdl__page_or(track->thread_name, "")),
-                          page->stream);
-        fputs("</text>\n", page->stream);
-    }
-    for (int64_t i = 0; i < events->count; i++)
-        if (is_drawn(still, events, &events->event[i])) draw_slice(page, still, events, &events->event[i]);
-    fprintf(page->stream,
-            "</svg>\n</div><figcaption>A rectangle is an operation, named when it is pointed "
-            "at%s.</figcaption></figure>\n",
-            still->slices < still->all_slices ? "; the picture shows the first moments" : "");
-}
-
-/* A picture of the first slices, also for paper; the script of the page puts one that can be moved in its place. */
-static void draw_still(pdl__page_t *page, const pdl__events_t *events)
-{
-    still_t still;
-    char    text[PDL_FORMAT_SIZE];
-
-    if (page->text || !find_still(page, events, &still)) return;
-    pdl__page_section(page, "Timeline: %s of %lld %s on %s%d %s",
-                      pdl_format_seconds(1e-9 * (double)(still.last_ns - still.first_ns), text),
-                      (long long)still.slices, still.slices == 1 ? "operation" : "operations",
-                      still.tracks < still.all_tracks ? "the first of " : "", still.all_tracks,
-                      still.all_tracks == 1 ? "track" : "tracks");
-    draw_rows(page, &still, events);
+    classes = sum_path(page, events, &count, &changes);
+    all = sum_of(classes, count);
+    if (count == 0) return;
+    pdl__page_section(page, "Critical path: %s takes %.0f %%", classes[0].name,
+                      all > 0 ? 100 * classes[0].seconds / all : 0);
+    pdl__page_say(page,
+                  "The chain of %lld operations behind the one that ends last takes %s and changes ranks %d %s. "
+                  "What is not on it "
+                  "can become slower without delay, as long as it stays beside it.",
+                  (long long)events->path.step_count, pdl_format_seconds(all, text), changes,
+                  changes == 1 ? "time" : "times");
+    write_classes(page, "Time on the critical path by class of operation", classes, count, all);
 }
 
 /* The slice of a process that is computed at a moment; NULL: none. */
@@ -356,9 +296,9 @@ const char *pdl__trace_source(const pdl__document_t *trace)
 
 void pdl__page_trace(pdl__page_t *page, const pdl__document_t *trace)
 {
-    const pdl__events_t *events = trace->events;
-    int64_t              slices = 0, last_ns = 0;
-    char                 text[PDL_FORMAT_SIZE];
+    pdl__events_t *events = trace->events;
+    int64_t        slices = 0, last_ns = 0;
+    char           text[PDL_FORMAT_SIZE];
 
     for (int64_t i = 0; i < events->count; i++) {
         const pdl__event_t *event = &events->event[i];
@@ -372,6 +312,7 @@ void pdl__page_trace(pdl__page_t *page, const pdl__document_t *trace)
                      pdl_format_seconds(1e-9 * (double)last_ns, text));
     say_labels(page, events);
     list_classes(page, events);
-    draw_still(page, events);
+    say_path(page, events);
+    pdl__trace_still(page, events);
     draw_memory(page, events);
 }
