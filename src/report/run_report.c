@@ -149,6 +149,27 @@ static void log_sampling(pdl_json_t *json, const pdl_train_epoch_t *epoch)
     pdl_json_number(json, "seen", epoch->shuffle.seen);
 }
 
+/* Least, median and largest of the ranks, and which one was the slowest. */
+static void log_spread(pdl_json_t *json, const pdl_train_spread_t *spread)
+{
+    pdl_json_open(json, "ranks", '{');
+    pdl_json_int(json, "first_step", spread->first);
+    pdl_json_int(json, "every", spread->every);
+    pdl_json_open(json, "compute_s", '[');
+    for (int64_t i = 0; i < spread->count; i++) {
+        const pdl_rank_spread_t *update = &spread->update[i];
+
+        pdl_json_open(json, NULL, '[');
+        pdl_json_number(json, NULL, update->least_s);
+        pdl_json_number(json, NULL, update->median_s);
+        pdl_json_number(json, NULL, update->largest_s);
+        pdl_json_int(json, NULL, update->slowest);
+        pdl_json_close(json);
+    }
+    pdl_json_close(json);
+    pdl_json_close(json);
+}
+
 static void log_epoch(pdl_run_report_t *r, const pdl_train_epoch_t *epoch)
 {
     pdl_json_t json;
@@ -166,6 +187,7 @@ static void log_epoch(pdl_run_report_t *r, const pdl_train_epoch_t *epoch)
     pdl_json_number(&json, "epoch_s", epoch->epoch_s);
     if (r->exchange_count > 0) pdl__exchanges_json(&json, r->exchange, r->exchange_count, false);
     log_sampling(&json, epoch);
+    if (epoch->spread != NULL) log_spread(&json, epoch->spread);
     pdl_json_close(&json);
 }
 

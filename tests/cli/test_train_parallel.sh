@@ -26,6 +26,22 @@ for name in ("2", "3", "4", "3b", "2b"):
     assert worst <= 1e-5, (name, worst)
 PY
 
+# The log has the times of ranks once an epoch: 15 updates of each, and nothing where there is one rank.
+python3 - <<'PY' || fail "ranks of a log"
+import json
+
+def ranks(name):
+    return [line.get("ranks") for line in map(json.loads, open(f"run{name}.jsonl")) if "train_loss" in line]
+
+assert ranks("1") == [None] * 4, ranks("1")
+spread = ranks("3")
+assert [(one["first_step"], one["every"], len(one["compute_s"])) for one in spread] == [(1, 1, 15), (16, 1, 15), (31, 1, 15), (46, 1, 5)], spread
+for least, median, largest, slowest in sum((one["compute_s"] for one in spread), []):
+    assert 0 < least <= median <= largest and slowest in (0, 1, 2), spread
+PY
+expect 0 report run3.jsonl --text
+has out "-- Ranks: the slowest computes"
+
 # Layers that are too small for an axis stay whole; more ranks than the system has devices find a mesh all the same.
 cat >small.yaml <<'YAML'
 paradl: model/1

@@ -39,6 +39,16 @@ typedef struct pdl_train_step {
     const pdl_mean_parts_t *mean;
 } pdl_train_step_t;
 
+/* How long ranks computed in updates `first`, `first + every`, ...: ranks wait for each other, and the slowest sets the pace. */
+typedef struct pdl_rank_spread {
+    double least_s, median_s, largest_s;
+    int    slowest; /* rank */
+} pdl_rank_spread_t;
+typedef struct pdl_train_spread {
+    int64_t            first, every, count;
+    pdl_rank_spread_t *update;
+} pdl_train_spread_t;
+
 typedef struct pdl_train_epoch {
     int64_t              epoch; /* 0, 1, ... */
     double               train_loss, train_accuracy;
@@ -50,6 +60,8 @@ typedef struct pdl_train_epoch {
     pdl_shuffle_report_t shuffle;
     pdl_hide_report_t    hide;
     double               refresh_s; /* forward passes over hidden samples */
+    /* Of several ranks, as long as the observer is called; otherwise NULL. */
+    const pdl_train_spread_t *spread;
 } pdl_train_epoch_t;
 
 /* Called on every rank; entries may be NULL. A failure of one of the first two ends the run, on all ranks. */

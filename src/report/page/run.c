@@ -282,6 +282,85 @@ static void steps_in_time(pdl__page_t *page, const pdl__document_t *run, int ste
     pdl__page_table_end(page);
 }
 
+/* Values of all epochs, one after the other; returns how many updates there are. */
+static int rank_times(const pdl__document_t *run, double *step, double *times[3], int *slowest)
+{
+    int count = 0;
+
+    for (const pdl_json_value_t *l = run->lines; l != NULL; l = l->next) {
+        double at = pdl_json_number_of(l, "ranks.first_step"), every = pdl_json_number_of(l, "ranks.every");
+
+        for (const pdl_json_value_t *u = pdl_json_first(l, "ranks.compute_s"); u != NULL;
+             u = u->next, at += every) {
+            const pdl_json_value_t *v = u->first;
+
+            if (step != NULL) step[count] = at;
+            for (int k = 0; k < 3 && step != NULL; k++, v = v != NULL ? v->next : NULL)
+                times[k][count] = v != NULL && v->kind == PDL_JSON_NUMBER ? v->number : (double)NAN;
+            if (step != NULL) slowest[count] = v != NULL && v->number >= 0 && v->number < 1e9 ? (int)v->number : 0;
+            count++;
+        }
+    }
+    return count;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    int x = *(const int *)a, y = *(const int *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* The rank that is found most often, and how often. */
+static int most_often(int *ranks, int count, int *times)
+{
+    int found = 0;
+
+    *times = 0;
+    qsort(ranks, (size_t)count, sizeof(*ranks), by_number);
+    for (int i = 0, j; i < count; i = j) {
+        for (j = i; j < count && ranks[j] == ranks[i];) j++;
+        if (j - i <= *times) continue;
+        *times = j - i;
+        found = ranks[i];
+    }
+    return found;
+}
+
+/* What the slowest of the ranks takes longer than the one in the middle, all others wait. */
+static void spread(pdl__page_t *page, const pdl__document_t *run)
+{
+    static const char *const names[] = {"fastest rank", "median", "slowest rank"};
+    int                      count = rank_times(run, NULL, NULL, NULL), often, slowest;
+    double                  *x = pdl__page_numbers(page, count), *y[3], sums[3] = {0, 0, 0};
+    int                     *ranks = pdl_arena_alloc(page->arena, (size_t)count + 1, sizeof(*ranks));
+    pdl__series_t            series[3];
+    pdl__chart_t             chart = {.title = "computing in an update, by rank",
+                                      .x = {.label = "update"},
+                                      .y = {.label = "time", .from_zero = true, .format = pdl_format_seconds},
+                                      .series = series,
+                                      .series_count = 3};
+
+    for (int k = 0; k < 3; k++) y[k] = pdl__page_numbers(page, count);
+    if (count == 0 || ranks == NULL || page->status) return;
+    rank_times(run, x, y, ranks);
+    for (int k = 0; k < 3; k++) {
+        for (int i = 0; i < count; i++) sums[k] += isfinite(y[k][i]) ? y[k][i] : 0;
+        series[k] = (pdl__series_t){
+            .name = names[k], .mark = PDL__MARK_LINE, .x = x, .y = y[k], .count = pdl__page_thin(y[k], count)};
+    }
+    pdl__page_thin(x, count);
+    if (!(sums[1] > 0)) return;
+    slowest = most_often(ranks, count, &often);
+    pdl__page_section(page, "Ranks: the slowest computes %.2f times as long as the median, most often rank %d",
+                      sums[2] / sums[1], slowest);
+    pdl__page_chart(page, &chart,
+                    "Ranks wait for the slowest one in every update; what is above the median is lost.");
+    pdl__page_say(page,
+                  "Rank %d is the slowest in %d of %d updates; the fastest rank computes %.2f times the median.",
+                  slowest, often, count, sums[0] / sums[1]);
+}
+
 static void memory_and_ranks(pdl__page_t *page, const pdl_json_value_t *summary)
 {
     static const pdl_column_t columns[] = {{"quantity", PDL_LEFT}, {"value", PDL_RIGHT}};
@@ -317,5 +396,6 @@ void pdl__page_run(pdl__page_t *page, const pdl__document_t *run)
     where_time_goes(page, summary);
     learning(page, run, steps);
     steps_in_time(page, run, steps);
+    spread(page, run);
     memory_and_ranks(page, summary);
 }

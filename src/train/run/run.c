@@ -176,15 +176,21 @@ static pdl_status_t validate(run_t *run, pdl_score_t *score)
 /* At the end of an epoch, and of the run. */
 static pdl_status_t end_epoch(run_t *run, pdl_train_epoch_t *epoch, bool with_validation)
 {
-    pdl_score_t  score;
-    pdl_status_t status = PDL_OK;
+    pdl_score_t        score;
+    pdl_train_spread_t spread;
+    pdl_status_t       status;
 
     epoch->epoch_s = pdl__seconds() - run->epoch_start_s;
-    if (with_validation) status = validate(run, &score);
-    if (status) return status;
-    pdl__report_epoch(&run->options->observer, run->sums, with_validation ? &score : NULL, epoch, run->summary);
+    status = pdl__times_spread(&run->times, run->session, epoch->steps, &spread);
+    if (!status && with_validation) status = validate(run, &score);
+    if (!status) {
+        epoch->spread = spread.count > 0 ? &spread : NULL;
+        pdl__report_epoch(&run->options->observer, run->sums, with_validation ? &score : NULL, epoch, run->summary);
+        run->summary->last.spread = NULL;
+    }
+    free(spread.update);
     run->last_s = run->epoch_start_s = pdl__seconds();
-    return PDL_OK;
+    return status;
 }
 
 /* A run that is stopped will go on with the epoch: the log gets its line when it is complete. */

@@ -106,7 +106,7 @@ static void average(const pdl__times_t *times, const char *chosen, double means[
     if (count == 0) means[LEAST] = 0;
 }
 
-static double work_of(const double class_s[PDL_OP_CLASS_COUNT])
+double pdl__work_of(const double class_s[PDL_OP_CLASS_COUNT])
 {
     double work_s = 0;
 
@@ -126,7 +126,7 @@ pdl_status_t pdl__summarise_times(const pdl__times_t *times, const pdl_session_t
     if (!status) status = pdl_ranks_broadcast(ranks, chosen, times->capacity, 0);
     if (!status) average(times, chosen, means);
     free(chosen);
-    double work_s = work_of(means);
+    double work_s = pdl__work_of(means);
     means[OPERATIONS] = s->program ? s->program->op_count : 0;
     if (!status) status = pdl_ranks_sum(ranks, means, COUNT);
     if (!status) status = find_busiest(ranks, work_s, summary);
@@ -134,7 +134,7 @@ pdl_status_t pdl__summarise_times(const pdl__times_t *times, const pdl_session_t
     for (int i = 0; i < COUNT; i++) means[i] /= (double)pdl_ranks_size(ranks);
     for (int i = 0; i < PDL_OP_CLASS_COUNT; i++) summary->class_s[i] = means[i];
     summary->step_s = means[STEP];
-    summary->work_s = work_of(means);
+    summary->work_s = pdl__work_of(means);
     summary->comm_s = waits_of(means);
     summary->copies = s->observer.copies;
     summary->io_s = means[PDL_CLASS_INPUT];

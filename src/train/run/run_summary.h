@@ -21,6 +21,11 @@ void         pdl__times_destroy(pdl__times_t *times);
 /* An update has ended before which the session's classes were `before`. */
 void pdl__times_add(pdl__times_t *times, const pdl_session_t *session, const double before[PDL_OP_CLASS_COUNT],
                     double step_s, double io_s);
+/* Seconds of classes that keep the processor busy. */
+double pdl__work_of(const double class_s[PDL_OP_CLASS_COUNT]);
+/* Collective: of the latest updates, how long ranks computed; spread->update is to be freed, also after a failure. */
+pdl_status_t pdl__times_spread(const pdl__times_t *times, const pdl_session_t *session, int64_t updates,
+                               pdl_train_spread_t *spread);
 /* Collective: times of an update and its parts. */
 pdl_status_t pdl__summarise_times(const pdl__times_t *times, const pdl_session_t *session,
                                   pdl_train_summary_t *summary);
