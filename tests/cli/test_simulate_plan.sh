@@ -48,6 +48,7 @@ check 'd["model"] == "resnet18" and d["system"] == "dgx-h100" and d["strategy"] 
 
 # A slow rank holds everybody up.
 cp out even
+check 'max(level["largest_share"] for level in d["levels"]) == d["busiest_link"]["share"] and all(level["used"] <= level["links"] for level in d["levels"])'
 expect 0 simulate plan.yaml --slow 3:2 --json
 check 'd["simulated"]["compute_s"] > 1.9 * json.load(open("even"))["simulated"]["compute_s"]'
 

@@ -48,6 +48,15 @@ typedef struct pdl_comm_sim {
     double          times; /* in one iteration, of the stage that does it most */
 } pdl_comm_sim_t;
 
+/* Links that join the groups of a level to what they are made of. Where one group of the machine stands for others that are alike, theirs
+   carry nothing. */
+typedef struct pdl_level_sim {
+    char   name[24];
+    int    links, used;               /* there are; carry something */
+    double mean_share, largest_share; /* of the iteration in which those that are used are busy */
+    double largest_bytes;             /* that the busiest one carries */
+} pdl_level_sim_t;
+
 typedef struct pdl_plan_sim {
     pdl_projection_t projected; /* without input */
     pdl_plan_parts_t simulated;
@@ -61,6 +70,8 @@ typedef struct pdl_plan_sim {
     char             busiest_link[64]; /* "device 3 to node 0"; "" when nothing moves */
     double           busiest_bytes;    /* that it carries in one iteration */
     double           busiest_share;    /* of the iteration in which it is busy */
+    pdl_level_sim_t  levels[PDL_MAX_LEVELS];
+    int              level_count;
     double           wall_s;
     pdl_timeline_t  *timeline; /* the programs of the stages, where these were timed or traced; or NULL */
 } pdl_plan_sim_t;

@@ -7,7 +7,8 @@
 
 #include <math.h>
 
-#define MOST_ROWS 40
+#define MOST_ROWS   40
+#define MOST_LEVELS 16
 
 static const struct part {
     const char *key, *name;
@@ -35,8 +36,10 @@ static void side_by_side(pdl__page_t *page, const pdl_json_value_t *head)
                                        .x = {.from_zero = true, .format = pdl_format_seconds},
                                        .y = {.scale = PDL__SCALE_BAND, .bands = bands, .band_count = 2},
                                        .series = series};
+    const char               *differs = NULL;
+    double                    most = 1e-9;
+    char                      text[PDL_FORMAT_SIZE];
 
-    pdl__page_section(page, "Projected beside simulated");
     for (int p = 0; p < PARTS; p++) {
         double *x = pdl__page_numbers(page, 2);
 
@@ -46,7 +49,15 @@ static void side_by_side(pdl__page_t *page, const pdl_json_value_t *head)
         if (!(x[0] > 0) && !(x[1] > 0)) continue;
         series[chart.series_count++] = (pdl__series_t){
             .name = parts[p].name, .mark = PDL__MARK_BAR, .look = parts[p].look, .x = x, .y = places, .count = 2};
+        if (!(fabs(x[1] - x[0]) > most)) continue;
+        most = fabs(x[1] - x[0]);
+        differs = parts[p].name;
     }
+    if (differs != NULL)
+        pdl__page_section(page, "Projected beside simulated: %s differs most, by %s", differs,
+                          pdl_format_seconds(most, text));
+    else
+        pdl__page_section(page, "Projected beside simulated: no part differs");
     pdl__page_chart(
         page, &chart,
         "Computation is the same in both; communication is closed forms above, and flows on the network below.");
@@ -67,10 +78,17 @@ static void stages(pdl__page_t *page, const pdl_json_value_t *head)
                                            {"computation", PDL_RIGHT},
                                            {"communication", PDL_RIGHT},
                                            {"idle", PDL_RIGHT}};
-    int                       stage = 0;
+    int                       stage = 0, idlest = 0;
+    double                    most = -1;
 
-    if (pdl_json_first(head, "stages") == NULL) return;
-    pdl__page_section(page, "Stages");
+    for (const pdl_json_value_t *s = pdl_json_first(head, "stages"); s != NULL; s = s->next, stage++) {
+        if (!(pdl_json_number_of(s, "idle_share") > most)) continue;
+        most = pdl_json_number_of(s, "idle_share");
+        idlest = stage;
+    }
+    if (stage < 2) return;
+    pdl__page_section(page, "Stages: number %d is idle most, %.0f %% of the time", idlest, 100 * most);
+    stage = 0;
     pdl__page_table(page, "Stages of the pipeline", columns, 5);
     for (const pdl_json_value_t *s = pdl_json_first(head, "stages"); s != NULL; s = s->next) {
         pdl__page_row(page);
@@ -121,6 +139,52 @@ static void communications(pdl__page_t *page, const pdl_json_value_t *head)
     if (count > MOST_ROWS) pdl__page_say(page, "%d more are in the document.", count - MOST_ROWS);
 }
 
+static void levels(pdl__page_t *page, const pdl_json_value_t *head)
+{
+    static const pdl_column_t columns[] = {{"level", PDL_LEFT},          {"links", PDL_RIGHT},
+                                           {"in use", PDL_RIGHT},        {"busiest carries", PDL_RIGHT},
+                                           {"busiest, busy", PDL_RIGHT}, {"mean, busy", PDL_RIGHT}};
+    const pdl_json_value_t   *list = pdl_json_first(head, "levels"), *most = NULL;
+    const char               *bands[MOST_LEVELS];
+    double                    place[MOST_LEVELS], largest[MOST_LEVELS];
+    int                       count = 0;
+
+    for (const pdl_json_value_t *l = list; l != NULL && count < MOST_LEVELS; l = l->next) {
+        double share = pdl_json_number_of(l, "largest_share");
+
+        if (!(pdl_json_number_of(l, "used") > 0)) continue;
+        if (most == NULL || share > pdl_json_number_of(most, "largest_share")) most = l;
+        bands[count] = pdl__page_or(pdl_json_text_of(l, "name"), "?");
+        largest[count] = 100 * share;
+        place[count] = count;
+        count++;
+    }
+    if (most == NULL) return;
+    const pdl__series_t series = {
+        .name = "busiest link", .mark = PDL__MARK_BAR, .x = largest, .y = place, .count = count};
+    pdl__chart_t chart = {.title = "how long the busiest link of a level is busy",
+                          .x = {.label = "% of the iteration", .from_zero = true},
+                          .y = {.scale = PDL__SCALE_BAND, .bands = bands, .band_count = count},
+                          .series = &series,
+                          .series_count = 1};
+
+    pdl__page_section(page, "Links: those of %s are busy up to %.1f %% of the time",
+                      pdl__page_or(pdl_json_text_of(most, "name"), "?"),
+                      100 * pdl_json_number_of(most, "largest_share"));
+    pdl__page_chart(page, &chart, "Links of a level join its groups to what they are made of.");
+    pdl__page_table(page, "Links by level; means are over those in use", columns, 6);
+    for (const pdl_json_value_t *l = list; l != NULL; l = l->next) {
+        pdl__page_row(page);
+        pdl__page_cell(page, "%s", pdl__page_or(pdl_json_text_of(l, "name"), "?"));
+        pdl__page_cell(page, "%.0f", pdl_json_number_of(l, "links"));
+        pdl__page_cell(page, "%.0f", pdl_json_number_of(l, "used"));
+        pdl__page_bytes(page, pdl_json_number_of(l, "largest_bytes"));
+        pdl__page_percent(page, pdl_json_number_of(l, "largest_share"));
+        pdl__page_percent(page, pdl_json_number_of(l, "mean_share"));
+    }
+    pdl__page_table_end(page);
+}
+
 void pdl__page_simulation(pdl__page_t *page, const pdl__document_t *simulation)
 {
     const pdl_json_value_t *head = simulation->head;
@@ -132,9 +196,11 @@ void pdl__page_simulation(pdl__page_t *page, const pdl__document_t *simulation)
                       pdl__page_or(pdl_json_text_of(head, "model"), "?"),
                       pdl__page_or(pdl_json_text_of(head, "system"), "?"), pdl_json_number_of(head, "ranks"),
                       pdl__page_or(pdl_json_text_of(head, "mesh"), "?"));
-    pdl__page_answer(page, "An iteration takes %s simulated and %s projected (%+.1f %%).",
+    pdl__page_answer(page, "An iteration takes %s simulated and %s projected%s.",
                      pdl_format_seconds(simulated, one), pdl_format_seconds(projected, two),
-                     100 * (projected - simulated) / simulated);
+                     fabs(projected / simulated - 1) < 5e-4
+                         ? ""
+                         : pdl__page_print(page, " (%+.1f %%)", 100 * (projected - simulated) / simulated));
     if (pdl_json_text_of(head, "busiest_link.name") != NULL)
         pdl__page_say(page, "The busiest link is %s: %.1f %% of the time.",
                       pdl_json_text_of(head, "busiest_link.name"),
@@ -142,4 +208,5 @@ void pdl__page_simulation(pdl__page_t *page, const pdl__document_t *simulation)
     side_by_side(page, head);
     stages(page, head);
     communications(page, head);
+    levels(page, head);
 }

@@ -182,6 +182,34 @@ static pdl_status_t print_comms(const pdl_plan_sim_t *sim, FILE *stream)
     return status;
 }
 
+static pdl_status_t print_levels(const pdl_plan_sim_t *sim, FILE *stream)
+{
+    static const pdl_column_t columns[] = {{"links of", PDL_LEFT},
+                                           {"in use", PDL_RIGHT},
+                                           {"busiest carries", PDL_RIGHT},
+                                           {"busy", PDL_RIGHT},
+                                           {"mean", PDL_RIGHT}};
+    pdl_table_t              *table = pdl_table_create(columns, 5);
+    pdl_status_t              status;
+
+    for (int l = 0; l < sim->level_count; l++) {
+        const pdl_level_sim_t *level = &sim->levels[l];
+        char                   bytes[PDL_FORMAT_SIZE];
+
+        if (level->used == 0) continue;
+        pdl_table_row(table, PDL_ROW_PLAIN);
+        pdl_table_cell(table, "%s", level->name);
+        pdl_table_cell(table, "%d of %d", level->used, level->links);
+        pdl_table_cell(table, "%s", pdl_format_bytes(level->largest_bytes, bytes));
+        pdl_table_cell(table, "%.1f %%", 100 * level->largest_share);
+        pdl_table_cell(table, "%.1f %%", 100 * level->mean_share);
+    }
+    fputc('\n', stream);
+    status = pdl_table_print(table, stream);
+    pdl_table_destroy(table);
+    return status;
+}
+
 pdl_status_t pdl_report_plan_simulation(const pdl_plan_sim_report_t *report, FILE *stream)
 {
     const pdl_plan_sim_t *sim = report->sim;
@@ -192,6 +220,7 @@ pdl_status_t pdl_report_plan_simulation(const pdl_plan_sim_report_t *report, FIL
     status = print_parts(report, stream);
     if (!status) status = print_stages(sim, report->plan->virtual_stages, stream);
     if (!status) status = print_comms(sim, stream);
+    if (!status && sim->busiest_link[0] != '\0') status = print_levels(sim, stream);
     if (status) return status;
     if (sim->busiest_link[0] != '\0')
         fprintf(stream, "\nbusiest link: %s, %s, busy for %.0f %% of the time\n", sim->busiest_link,
@@ -248,6 +277,24 @@ static void write_comms(pdl_json_t *json, const pdl_plan_sim_t *sim)
     pdl_json_close(json);
 }
 
+static void write_levels(pdl_json_t *json, const pdl_plan_sim_t *sim)
+{
+    pdl_json_open(json, "levels", '[');
+    for (int l = 0; l < sim->level_count; l++) {
+        const pdl_level_sim_t *level = &sim->levels[l];
+
+        pdl_json_open(json, NULL, '{');
+        pdl_json_string(json, "name", level->name);
+        pdl_json_int(json, "links", level->links);
+        pdl_json_int(json, "used", level->used);
+        pdl_json_number(json, "mean_share", level->mean_share);
+        pdl_json_number(json, "largest_share", level->largest_share);
+        pdl_json_bytes(json, "largest_bytes", level->largest_bytes);
+        pdl_json_close(json);
+    }
+    pdl_json_close(json);
+}
+
 static void write_plan(pdl_json_t *json, const pdl_plan_sim_report_t *report)
 {
     char mesh[128];
@@ -282,6 +329,7 @@ pdl_status_t pdl_report_plan_simulation_json(const pdl_plan_sim_report_t *report
     pdl_json_number(&json, "gradient_total_s", sim->gradient_total_s);
     write_stages(&json, sim);
     write_comms(&json, sim);
+    write_levels(&json, sim);
     if (sim->busiest_link[0] == '\0') {
         pdl_json_string(&json, "busiest_link", NULL);
     } else {

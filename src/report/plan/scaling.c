@@ -133,6 +133,29 @@ pdl_status_t pdl_report_scaling(const pdl_scaling_t *scaling, FILE *stream)
     return status;
 }
 
+/* What curves of all strategies need; one whose best plan is that of another has no curve of its own. */
+static void write_strategies(pdl_json_t *json, const pdl_plan_report_t *point)
+{
+    pdl_json_open(json, "strategies", '[');
+    for (int i = 0; i < point->search->count; i++) {
+        const pdl_candidate_t *c = &point->search->candidates[i];
+
+        if (c->same_as != NULL) continue;
+        pdl_json_open(json, NULL, '{');
+        pdl_json_string(json, "strategy", c->config.strategy->name);
+        pdl_json_bool(json, "feasible", c->possible);
+        if (c->possible) {
+            pdl_json_number(json, "total_s", c->projection.total_s);
+            pdl_json_number(json, "samples_per_s", pdl__plan_rates(point, c).samples_per_s);
+            pdl_json_bytes(json, "memory_bytes", c->projection.memory_bytes);
+        } else {
+            pdl_json_string(json, "reason", c->reason);
+        }
+        pdl_json_close(json);
+    }
+    pdl_json_close(json);
+}
+
 pdl_status_t pdl_report_scaling_json(const pdl_scaling_t *scaling, FILE *stream)
 {
     pdl_json_t json;
@@ -150,6 +173,7 @@ pdl_status_t pdl_report_scaling_json(const pdl_scaling_t *scaling, FILE *stream)
         pdl_json_bool(&json, "feasible", best != NULL);
         pdl_json_number(&json, "efficiency", best != NULL ? pdl_scaling_efficiency(scaling, p) : (double)NAN);
         if (best != NULL) pdl__candidate_json(&json, "best", &scaling->points[p], best, 1);
+        write_strategies(&json, &scaling->points[p]);
         pdl__report_ownership_json(&json, &scaling->points[p]);
         pdl_json_close(&json);
     }

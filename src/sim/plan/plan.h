@@ -34,4 +34,7 @@ typedef struct pdl__pricer {
 pdl_status_t pdl__pricer_create(pdl_oracle_t *oracle, int64_t ranks, pdl_engine_t engine, pdl__pricer_t *pricer);
 void         pdl__pricer_free(pdl__pricer_t *pricer);
 
+/* Fills in what links carry, once the time of the iteration is known. */
+void pdl__sim_links(const pdl__pricer_t *pricer, pdl_plan_sim_t *sim);
+
 #endif

@@ -14,61 +14,6 @@ pdl_plan_sim_options_t pdl_plan_sim_options_default(void)
     return (pdl_plan_sim_options_t){.engine = PDL_ENGINE_FLOW, .slow_factor = 1, .trace_ranks = 8};
 }
 
-/* "device 3" or "node 0", by the level that the vertex is a group of; "port 5" and "switch 7" of a network. */
-static void name_vertex(const pdl_system_t *system, int hosts, int vertex, char *buffer, size_t size)
-{
-    const pdl_topology_t *network = NULL;
-    int                   first = hosts, ports;
-
-    if (vertex < hosts) {
-        snprintf(buffer, size, "device %d", vertex);
-        return;
-    }
-    for (int l = 0; l < system->level_count; l++) {
-        int64_t group = pdl_system_group_size(system, l);
-        int     count = (int)((hosts + group - 1) / group);
-
-        if (l == system->level_count - 1 && !pdl_topology_network(system, &network) && network != NULL) {
-            ports = pdl_topology_hosts(network);
-            vertex -= first;
-            if (vertex < ports)
-                snprintf(buffer, size, "port %d", vertex);
-            else
-                snprintf(buffer, size, "switch %d", vertex - ports);
-            return;
-        }
-        if (vertex < first + count) {
-            snprintf(buffer, size, "%s %d", system->level[l].name, vertex - first);
-            return;
-        }
-        first += count;
-    }
-}
-
-static void find_busiest_link(const pdl__pricer_t *pricer, pdl_plan_sim_t *sim)
-{
-    const pdl_link_t *links = pdl_topology_links(pricer->topology);
-    int               hosts = pdl_topology_hosts(pricer->topology), best = -1;
-    double            longest = 0;
-    char              from[24], to[24];
-
-    for (int i = 0; i < pdl_topology_link_count(pricer->topology); i++) {
-        double bytes = pricer->link_bytes[i];
-
-        for (int k = 0; k < pricer->count; k++)
-            bytes += pricer->prices[k].comm.times * pricer->prices[k].link_bytes[i];
-        if (bytes / links[i].bytes_per_s <= longest) continue;
-        longest = bytes / links[i].bytes_per_s;
-        sim->busiest_bytes = bytes;
-        best = i;
-    }
-    if (best < 0) return;
-    name_vertex(pdl_oracle_system(pricer->oracle), hosts, links[best].src, from, sizeof(from));
-    name_vertex(pdl_oracle_system(pricer->oracle), hosts, links[best].dst, to, sizeof(to));
-    snprintf(sim->busiest_link, sizeof(sim->busiest_link), "%s to %s", from, to);
-    sim->busiest_share = sim->simulated.total_s > 0 ? longest / sim->simulated.total_s : 0;
-}
-
 static pdl_status_t report(const pdl__pricer_t *pricer, pdl_plan_sim_t *sim)
 {
     sim->comms = calloc((size_t)pricer->count + 1, sizeof(*sim->comms));
@@ -76,7 +21,7 @@ static pdl_status_t report(const pdl__pricer_t *pricer, pdl_plan_sim_t *sim)
     for (int i = 0; i < pricer->count; i++) sim->comms[i] = pricer->prices[i].comm;
     sim->comm_count = pricer->count;
     sim->flows = pricer->flows;
-    find_busiest_link(pricer, sim);
+    pdl__sim_links(pricer, sim);
     return PDL_OK;
 }
 
