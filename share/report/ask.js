@@ -6,17 +6,15 @@
 function answering() {
     let core = null, files = null;
     onmessage = (message) => {
-        const {id, module, texts, words, show} = message.data;
-        if (module) {
-            core = module;
-            files = new Map(Object.entries(texts).map(([path, text]) => [path, new TextEncoder().encode(text)]));
-            return;
-        }
+        const {id, module, texts, words, show} = message.data, encoder = new TextEncoder();
+        if (module) core = module;
+        if (texts) files = new Map([...(files || []), ...Object.entries(texts).map(([path, text]) => [path, encoder.encode(text)])]);
+        if (!words) return;
         const begin = performance.now(), answer = {id, html: ""};
         try {
             Object.assign(answer, runCore(core, words, files));
             if (show && answer.out) {
-                files.set("again.json", new TextEncoder().encode(answer.out));
+                files.set("again.json", encoder.encode(answer.out));
                 answer.html = runCore(core, ["page", "show", "again.json"], files).out;
             }
         } catch (error) {
@@ -67,6 +65,21 @@ class Core {
         });
     }
 
+    /* A file that commands may name from now on. */
+    async put(path, text) {
+        await this.open();
+        this.texts[path] = text;
+        this.worker.postMessage({texts: {[path]: text}});
+    }
+
+    /* A document as the part of a page. */
+    async show(path, text) {
+        await this.put(path, text);
+        const answer = await this.ask(["page", "show", path], false);
+        delete this.texts[path];
+        return answer && {...answer, html: answer.out};
+    }
+
     /* Ends what is computed; who waits for it gets nothing. */
     stop() {
         if (this.worker) this.worker.terminate();
@@ -109,6 +122,7 @@ class WhatIf {
         this.core = new Core();
         this.state = {};
         this.controls = [];
+        this.own = false; /* whether a description is the user's: then no answer is that of the document */
         this.wanted = null; /* the newest state that has not been asked about */
     }
 
@@ -131,23 +145,41 @@ class WhatIf {
         this.options = parseWords(this.document.command.slice(2), new Set(known.flags)).filter(([name]) => !dropped.has(name));
         this.given = new Map(this.options);
         this.choices = known.choices;
-        const panel = make("form", {class: "panel", "aria-label": "what if", submit: (event) => event.preventDefault()});
+        this.panel = make("form", {class: "panel", "aria-label": "what if", submit: (event) => event.preventDefault()});
         this.map = make("section", {"aria-label": "many answers at once"});
-        panel.append(make("h2", {}, "What if"));
-        const buttons = await this.fill(panel);
         this.progress = make("p", {class: "progress", role: "status"});
         this.command = make("code", {class: "again", tabindex: "0"});
-        panel.append(this.progress,
-            make("p", {}, make("button", {type: "button", click: () => this.reset()}, "reset"), " ",
-                make("button", {type: "button", click: () => this.copy()}, "copy the command")),
-            make("p", {}, this.command), make("p", {}, ...buttons.flatMap((button) => [button, " "])));
-        this.panel = panel;
+        await this.furnish();
         this.difference = make("p", {class: "difference", role: "status"});
         this.place = byId("d" + this.index);
         this.original = this.place.cloneNode(true);
         this.place.before(this.map);
         this.showCommand();
-        return panel;
+        return this.panel;
+    }
+
+    /* The controls, for the descriptions at hand. */
+    async furnish() {
+        const panel = this.panel;
+        this.controls = [];
+        panel.replaceChildren(make("h2", {}, "What if"));
+        const buttons = await this.fill(panel);
+        panel.append(this.progress,
+            make("p", {}, make("button", {type: "button", click: () => this.reset()}, "reset"), " ",
+                make("button", {type: "button", click: () => this.copy()}, "copy the command")),
+            make("p", {}, this.command), make("p", {}, ...buttons.flatMap((button) => [button, " "])));
+    }
+
+    /* A description of the user in place of the one that the document names. */
+    async describe(option, name, json) {
+        const path = /^[\w.-]+\.yaml$/.test(name) ? name : option + ".yaml";
+        await this.core.put(path, json);
+        this.options = [...this.options.filter(([key, value]) => key !== option && !(key === "set" && option === "system")), [option, path]];
+        this.given = new Map(this.options);
+        this.own = true;
+        await this.furnish();
+        this.reset();
+        return name + ": asked as --" + option + " " + path;
     }
 
     /* What a kind need not have. */
@@ -247,11 +279,11 @@ class WhatIf {
         while (this.wanted) {
             const state = this.wanted;
             this.wanted = null;
-            if (Object.keys(state).length === 0) this.restore();
+            if (Object.keys(state).length === 0 && !this.own) this.restore();
             else await this.question(state, ["--json"]);
         }
         this.busy = false;
-        if (Object.keys(this.state).length > 0) this.rest = setTimeout(() => this.details({...this.state}), 500);
+        if (Object.keys(this.state).length > 0 || this.own) this.rest = setTimeout(() => this.details({...this.state}), 500);
     }
 
     async question(state, more) {

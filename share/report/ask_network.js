@@ -5,6 +5,7 @@ class NetworkWhatIf extends WhatIf {
     constructor(index, entry) {
         super(index, entry);
         this.verb = "simulate";
+        this.takes = ["topology"];
         this.standard = {collective: "allreduce", engine: "flow"};
     }
 

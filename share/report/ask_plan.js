@@ -5,6 +5,7 @@ class PlanWhatIf extends WhatIf {
     constructor(index, entry) {
         super(index, entry);
         this.verb = "plan";
+        this.takes = ["model", "system", "data"];
         this.standard = {optimizer: "momentum", precision: "fp32"};
         this.detailed = ["layers", "explanation"].some((key) => key in entry.document);
     }

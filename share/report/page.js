@@ -9,6 +9,13 @@ function chooseTheme() {
     dispatchEvent(new Event("theme"));
 }
 
+function accept(tools, whatIf, why) {
+    const drops = new Drops(whatIf, why);
+    tools.append(" ", ...drops.tools);
+    document.querySelector("header").append(drops.says);
+    globalThis.drops = drops; /* for tests */
+}
+
 async function begin() {
     const page = JSON.parse(byId("paradl-documents").textContent);
     const tools = make("p", {class: "tools"}, make("button", {type: "button", click: () => print()}, "print"), " ",
@@ -21,7 +28,10 @@ async function begin() {
     addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((part) => { part.open = true; }));
     const find = (kind) => page.documents.findIndex((entry) => (entry.document.paradl || "").startsWith(kind + "/"));
     const plan = find("plan-result"), index = plan >= 0 ? plan : find("collective");
-    if (index < 0 || !byId("paradl-core") || typeof DecompressionStream === "undefined") return;
+    if (index < 0 || !byId("paradl-core") || typeof DecompressionStream === "undefined") {
+        accept(tools, null, "it has no core, or no plan or collective to ask about");
+        return;
+    }
     const whatIf = new (plan >= 0 ? PlanWhatIf : NetworkWhatIf)(index, page.documents[index]);
     try {
         const panel = await whatIf.build(), details = make("details", {class: "what"}, make("summary", {}, "What if \u2026"), panel);
@@ -32,6 +42,7 @@ async function begin() {
         globalThis.paradl = whatIf; /* for tests, and for whoever likes a console */
         await whatIf.check();
         whatIf.readAddress();
+        accept(tools, whatIf);
         document.body.dataset.ready = "yes";
     } catch (error) {
         announce("nothing can be asked here: " + error.message);

@@ -1,6 +1,6 @@
 /*
  * Parts of pages: elements, tables that are sorted, charts that are read by keys, bytes that the page carries. The files of this script are
- * joined in the order core, parts, ask, timeline, page. Names of documents become text, never markup; the only markup that is put in is
+ * joined in the order of read_script() in live.c. Names of documents become text, never markup; the only markup that is put in is
  * what the core wrote, which escapes them, and the policy of the page runs no script but this one.
  */
 const byId = (id) => document.getElementById(id);

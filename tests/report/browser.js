@@ -47,7 +47,11 @@ function makePages() {
     command("train", "tiny.yaml", "--data", "synthetic", "--samples", "128", "--threads", "1", "--epochs", "1", "--lr", "0.01", "--quiet",
             "--trace", "measured.json");
     command("report", "projected.json", "measured.json", "-o", "timelines.html");
-    return [...names.map((name) => name.split(".")[0]), "several", "file", "timelines"];
+    command("plan", "--model", "resnet50", "--system", "abci-v", "--devices", "8", "--batch", "256", "--strategy", "pipeline", "--trace", "stages.json");
+    command("report", "stages.json", "-o", "stages.html");
+    write("scaling.json", command("plan", "--model", "resnet50", "--system", "abci-v", "--devices", "4..256", "--json"));
+    command("report", "scaling.json", "-o", "scaling.html");
+    return [...names.map((name) => name.split(".")[0]), "several", "file", "timelines", "stages", "scaling"];
 }
 
 /* The policy of a page forbids what drivers evaluate as text in a loop; a function that is sent each time is allowed. */
@@ -196,6 +200,37 @@ async function whatIfNetwork(browser) {
     await page.close();
 }
 
+/* Files that are dropped: documents are shown, descriptions are asked with, the rest is refused in a line. */
+async function drops(browser) {
+    const {page, troubles} = await open(browser, "plan", {viewport: {width: 1280, height: 900}}), share = path.join(process.env.SOURCE, "share");
+    const drop = async (name, text) => {
+        await page.evaluate(([name, text]) => drops.take([new File([text], name)]), [name, text]);
+        return page.textContent(".dropped");
+    };
+    for (const [name, text, wanted] of [["notes.txt", "nonsense", /^notes.txt: it is no document/], ["new.json", '{"paradl": "plan-result/9"}', /newer/], ["half.json", '{"paradl": "plan-res', /half.json: /],
+                                        ["run.jsonl", fs.readFileSync(path.join(folder, "run.jsonl"), "utf8"), /paradl report run.jsonl makes one/], ["bad.yaml", "paradl: model/1\nname: [a", /line 2: a bracket/],
+                                        ["<img src=x onerror=alert(1)>.json", "{}", /^<img src=x onerror=alert\(1\)>.json: it is no document/], ["plan.yaml", fs.readFileSync(path.join(folder, "plan.yaml"), "utf8"), /plan cannot be shown/]]) {
+        const said = await drop(name, text);
+        check(wanted.test(said), `${name} is answered: ${said}`);
+    }
+    for (const name of ["collective.json", "hostile.json"]) check(/shown below/.test(await drop(name, fs.readFileSync(path.join(folder, name), "utf8"))), name + " is not shown");
+    check(await page.title() !== "run", "a document that was dropped is executed");
+    check(await page.evaluate(() => new Set([...document.querySelectorAll("[id]")].map((part) => part.id)).size === document.querySelectorAll("[id]").length), "ids occur twice");
+    await page.evaluate(axe);
+    for (const violation of (await page.evaluate(() => axe.run({resultTypes: ["violations"]}))).violations) check(false, "dropped: " + violation.id + ": " + violation.nodes[0].html.slice(0, 120));
+    for (const [kind, name] of [["models", "vgg16"], ["systems", "dgx-h100"]]) {
+        const file = path.join(share, kind, name + ".yaml");
+        fs.copyFileSync(file, path.join(folder, name + ".yaml"));
+        await drop(name + ".yaml", fs.readFileSync(file, "utf8"));
+        await settled(page);
+        const words = await shown(page), native = JSON.parse(spawnSync(paradl, [...words, "--json"], {encoding: "utf8", cwd: folder}).stdout), ours = await page.evaluate(() => paradl.shown.plan);
+        check(words.includes(name + ".yaml") && same(native.candidates, ours.candidates), "other numbers: " + words.join(" "));
+    }
+    check(await page.evaluate(() => document.getElementById("what-levels.1.bandwidth") !== null), "no controls for the system that was dropped");
+    check(troubles.length === 0, "dropped: " + troubles.join("; "));
+    await page.close();
+}
+
 async function timelines(browser) {
     const {page, troubles} = await open(browser, "timelines", {viewport: {width: 1280, height: 900}});
     await until(page, () => globalThis.timelines && timelines.length === 2, 20000);
@@ -272,6 +307,25 @@ async function largeTimelines(browser) {
     }
 }
 
+/* Stages: every message has an arrow, and the critical path is as long as the timeline. */
+async function arrows(browser) {
+    const {page, troubles} = await open(browser, "stages", {viewport: {width: 1280, height: 900}});
+    await until(page, () => globalThis.timelines !== undefined, 20000);
+    const events = JSON.parse(fs.readFileSync(path.join(folder, "stages.json"))).traceEvents.filter((event) => event.ph === "X");
+    const found = await page.evaluate(() => {
+        const line = timelines[0], ends = line.arrows.map(([from, to]) => [line.texts[line.name[from]].replace("send ", ""), line.texts[line.name[to]].replace("receive ", ""), line.end[to] >= line.start[from]]);
+        return {arrows: ends.length, fit: ends.every(([sent, got, later]) => sent === got && later), long: line.critical.reduce((sum, own) => sum + Math.max(0, own), 0), all: line.last - line.first};
+    });
+    check(found.arrows === events.filter((event) => event.name.startsWith("receive ")).length && found.fit, `${found.arrows} arrows, or between other tensors`);
+    check(Math.abs(found.long / found.all - 1) < 1e-3, `the critical path takes ${found.long} of ${found.all} ns`);
+    await page.focus("#d0 canvas:not(.strip)");
+    await page.keyboard.press("p");
+    check(/^only the critical path is lit: \d+ operations/.test(await page.textContent("#d0 .moves p")), "p does not light the path");
+    await page.screenshot({path: path.join(folder, "path.png")});
+    check(troubles.length === 0, "arrows: " + troubles.join("; "));
+    await page.close();
+}
+
 async function runCurves(browser) {
     const {page} = await open(browser, "run", {viewport: {width: 1280, height: 900}});
     const log = fs.readFileSync(path.join(folder, "run.jsonl"), "utf8").trim().split("\n").map((line) => JSON.parse(line)).filter((line) => line.step);
@@ -310,9 +364,11 @@ async function byKeys(browser) {
         await everyKind(browser, names);
         await whatIf(browser);
         await whatIfNetwork(browser);
+        await drops(browser);
         await runCurves(browser);
         await byKeys(browser);
         await timelines(browser);
+        await arrows(browser);
         await largeTimelines(browser);
     } finally {
         await browser.close();

@@ -5,7 +5,7 @@
  */
 "use strict";
 const fs = require("fs"), zlib = require("zlib"), path = require("path"), {spawnSync} = require("child_process");
-const {runCore} = require(path.join(process.env.SOURCE, "share/report/core.js"));
+const {runCore} = require(path.join(process.env.SOURCE, "share/report/core.js")), {yamlToJson} = require(path.join(process.env.SOURCE, "share/report/yaml.js"));
 const [paradl, scratch, extent] = process.argv.slice(2);
 
 const command = (words) => spawnSync(paradl, words, {encoding: "utf8", maxBuffer: 1 << 28, timeout: 60000});
@@ -40,6 +40,19 @@ function compare(ours, its, where) {
 }
 
 let core = null, failures = 0;
+const read = new Set();
+/* The page reads descriptions that are dropped on it as the command does: the JSON of YAML is the same, byte for byte. */
+function compareDescriptions(files) {
+    for (const [name, body] of files) {
+        const source = path.join(process.env.SOURCE, name);
+        if (read.has(name) || !name.endsWith(".yaml") || !fs.existsSync(source)) continue;
+        read.add(name);
+        const ours = yamlToJson(fs.readFileSync(source, "utf8")), its = JSON.stringify(JSON.parse(body));
+        if (JSON.stringify(JSON.parse(ours)) === its) continue;
+        failures++;
+        console.log(`${name}: other JSON in the page`);
+    }
+}
 function openPage(words) {
     const plan = path.join(scratch, "plan.json"), page = path.join(scratch, "page.html");
     fs.writeFileSync(plan, command([...words, "--json"]).stdout);
@@ -47,8 +60,9 @@ function openPage(words) {
     if (made.status !== 0) throw new Error(made.stderr);
     const text = fs.readFileSync(page, "utf8");
     core = core || new WebAssembly.Module(packed(text, "paradl-core"));
-    return {plan: JSON.parse(fs.readFileSync(plan)), size: text.length,
-            files: new Map(Object.entries(JSON.parse(packed(text, "paradl-files"))).map(([name, body]) => [name, Buffer.from(body)]))};
+    const files = Object.entries(JSON.parse(packed(text, "paradl-files")));
+    compareDescriptions(files);
+    return {plan: JSON.parse(fs.readFileSync(plan)), size: text.length, files: new Map(files.map(([name, body]) => [name, Buffer.from(body)]))};
 }
 
 const machines = {"abci-v": [64, 512], selene: [64, 1536], "h200-paradl": [1]};
@@ -101,6 +115,15 @@ for (const model of extent === "all" ? ["resnet50", "vgg16", "gpt2-1.5b", "bert-
         }
     }
 times.sort((a, b) => a - b);
+for (const [text, wanted] of [["a: &x 1", "anchors"], ["a: 1\na: 2", "twice"], ["a: [1, 2", "bracket"], ["a: 'b", "quote"], ["a:\n  b: 1\n c: 2", "belongs"], ["a: b: c", "colon"],
+                              ["a: 1\n\tb: 2", "tab"], ["[".repeat(1000), "nesting"], ["a: {,}", "key"], ["- a\nb: 1", "belongs"]])
+    try {
+        console.log(`${JSON.stringify(text)} is read as ${yamlToJson(text)}`);
+        failures++;
+    } catch (error) {
+        if (!/^line \d+: /.test(error.message) || !error.message.includes(wanted)) failures++, console.log(`${JSON.stringify(text)}: ${error.message}`);
+    }
+console.log(`${read.size} descriptions read as by the command`);
 console.log(`${plans} plans and ${settings} settings as by the command (${exact} numbers equal, ${off} off by one unit), ${refused} refused; ` +
             `median ${times[times.length >> 1].toFixed(0)} ms, largest page ${(largest / 1e3).toFixed(0)} kB`);
 if (largest > 800e3) {

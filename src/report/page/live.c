@@ -82,8 +82,8 @@ static char *join(char *script, size_t *length, char *more, size_t more_length)
 /* The files of the script, one after the other; NULL where one is missing. */
 static char *read_script(size_t *length)
 {
-    static const char *const parts[] = {"core",        "parts",    "ask", "ask_plan",
-                                        "ask_network", "timeline", "run", "page"};
+    static const char *const parts[] = {"core",     "parts", "ask",  "ask_plan", "ask_network",
+                                        "timeline", "run",   "yaml", "drop",     "page"};
     char                    *script = read_part(parts[0], ".js", NULL, length);
 
     for (size_t i = 1; i < sizeof(parts) / sizeof(parts[0]); i++) {

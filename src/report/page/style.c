@@ -27,7 +27,7 @@ static const char controls[] =
     ".asks{max-width:96rem;display:grid;grid-template-columns:23rem minmax(0,1fr);column-gap:2rem}\n"
     ".asks>header,.asks>footer{grid-column:1/-1}.asks>main>.document>h2:first-child{margin-top:0}\n"
     ".what{position:sticky;top:0;align-self:start;max-height:100vh;overflow:auto}.what summary{font-weight:600;padding:.3rem 0}\n"
-    ".panel h2{display:none}.again{display:block}.control input,.control select{min-width:0;width:100%;box-sizing:border-box}\n"
+    ".panel h2{display:none}.again{display:block}.dropped{flex-basis:100%}.dropped:empty{display:none}.control input,.control select{min-width:0;width:100%;box-sizing:border-box}\n"
     ".control{display:grid;grid-template-columns:8.5rem minmax(0,1fr) 6.5rem;gap:.5rem;align-items:center;font-size:.9rem;padding:.1rem 0}\n"
     ".control select,.control input[type=text]{grid-column:2/-1}.difference{font-weight:600;border-left:.4rem solid var(--hue1);padding-left:.6rem}\n"
     ".wide .map td,.wide .map th{padding:.1rem .3rem;min-width:0}.win{border-left:.5rem solid}.win span{color:var(--ink)}\n"
