@@ -208,7 +208,7 @@ async function drops(browser) {
         return page.textContent(".dropped");
     };
     for (const [name, text, wanted] of [["notes.txt", "nonsense", /^notes.txt: it is no document/], ["new.json", '{"paradl": "plan-result/9"}', /newer/], ["half.json", '{"paradl": "plan-res', /half.json: /],
-                                        ["run.jsonl", fs.readFileSync(path.join(folder, "run.jsonl"), "utf8"), /paradl report run.jsonl makes one/], ["bad.yaml", "paradl: model/1\nname: [a", /line 2: a bracket/],
+                                        ["run.jsonl", fs.readFileSync(path.join(folder, "run.jsonl"), "utf8"), /paradl report run.jsonl makes one/], ["bad.yaml", "paradl: model/1\nname: [a", /line 2: a comma or a bracket/],
                                         ["<img src=x onerror=alert(1)>.json", "{}", /^<img src=x onerror=alert\(1\)>.json: it is no document/], ["plan.yaml", fs.readFileSync(path.join(folder, "plan.yaml"), "utf8"), /plan cannot be shown/]]) {
         const said = await drop(name, text);
         check(wanted.test(said), `${name} is answered: ${said}`);
@@ -252,7 +252,7 @@ async function timelines(browser) {
         return line.at(x, (line.trackOf(longest) + 0.5) * line.row) === longest;
     });
     check(hit, "another operation is under the pointer");
-    await page.focus("#d1 canvas:not(.strip)");
+    await page.focus("#d1 canvas[tabindex]");
     const span = () => page.evaluate(() => timelines[1].to - timelines[1].from), before = await span();
     await page.keyboard.press("w");
     await page.keyboard.press("d");
@@ -318,7 +318,7 @@ async function arrows(browser) {
     });
     check(found.arrows === events.filter((event) => event.name.startsWith("receive ")).length && found.fit, `${found.arrows} arrows, or between other tensors`);
     check(Math.abs(found.long / found.all - 1) < 1e-3, `the critical path takes ${found.long} of ${found.all} ns`);
-    await page.focus("#d0 canvas:not(.strip)");
+    await page.focus("#d0 canvas[tabindex]");
     await page.keyboard.press("p");
     check(/^only the critical path is lit: \d+ operations/.test(await page.textContent("#d0 .moves p")), "p does not light the path");
     await page.screenshot({path: path.join(folder, "path.png")});

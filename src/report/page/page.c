@@ -97,9 +97,8 @@ void pdl__page_section(pdl__page_t *page, const char *format, ...)
     if (page->text)
         fputs("-- ", page->stream);
     else
-        fprintf(page->stream, "<section id=\"%ss%d\" aria-labelledby=\"%sh%d\">\n<h3 id=\"%sh%d\">", page->prefix,
-                page->sections, page->prefix, page->sections, page->prefix, page->sections);
-    element(page, "", text, "</h3>\n");
+        fprintf(page->stream, "<section id=\"%ss%d\">\n", page->prefix, page->sections);
+    element(page, "<h3>", text, "</h3>\n");
 }
 
 void pdl__page_answer(pdl__page_t *page, const char *format, ...)
