@@ -25,9 +25,11 @@ pdl_status_t pdl__network_create(pdl__network_t *net, const pdl_topology_t *topo
     net->instant = 1;
     net->wire = aligned_alloc(sizeof(*net->wire), (count + 1) * sizeof(*net->wire));
     net->dirty = malloc((count + 1) * sizeof(*net->dirty));
+    net->touched = malloc((count + 1) * sizeof(*net->touched));
     net->left_at = calloc(count + 1, sizeof(*net->left_at));
     net->bytes = calloc(count + 1, sizeof(*net->bytes));
-    if (net->wire == NULL || net->dirty == NULL || net->left_at == NULL || net->bytes == NULL)
+    if (net->wire == NULL || net->dirty == NULL || net->touched == NULL || net->left_at == NULL ||
+        net->bytes == NULL)
         return pdl__no_memory("for the flows of the simulation");
     for (size_t i = 0; i < count; i++) {
         net->wire[i] = (pdl__wire_t){.capacity = links[i].bytes_per_s * tick_s * (double)PDL__WHOLE, .head = -1};
@@ -46,6 +48,7 @@ void pdl__network_destroy(pdl__network_t *net)
     free(net->active);
     free(net->entry);
     free(net->dirty);
+    free(net->touched);
     free(net->left_at);
     free(net->bytes);
     free(net->batch);
@@ -70,7 +73,7 @@ static pdl_status_t more_flows(pdl__network_t *net)
     if (room * stride > INT32_MAX) return pdl_error(PDL_ERR_NOMEM, "too many flows at once: simulate fewer ranks");
     if (!resize(&net->flow, room, sizeof(*net->flow)) || !resize(&net->links, room * stride, sizeof(*net->links)) ||
         !resize(&net->active, room, sizeof(*net->active)) || !resize(&net->batch, room, sizeof(*net->batch)) ||
-        !resize(&net->reached, room, sizeof(*net->reached)) ||
+        !resize(&net->reached, 2 * room, sizeof(*net->reached)) ||
         (net->entry != NULL && (!resize(&net->entry, room * stride, sizeof(*net->entry)) ||
                                 !resize(&net->heap, room * stride, sizeof(*net->heap)))))
         return pdl__no_memory("for the flows of the simulation");

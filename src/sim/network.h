@@ -15,7 +15,8 @@
  *   - a link is full at a level below the share of a flow on it: that flow is opened;
  *   - an open flow gets less than it had: the flows whose bottlenecks its other links are are opened.
  * Such a flow had more than the level of the moment, so whatever was filled before stays right. In the end every flow has
- * a bottleneck, and the rates are max-min fair.
+ * a bottleneck, and the rates are max-min fair. Where an event changes the level of a link and nothing else, which is
+ * seen from the links of the flows that it holds, no order of links is needed.
  */
 #ifndef PDL_SIM_NETWORK_H
 #define PDL_SIM_NETWORK_H
@@ -80,13 +81,15 @@ typedef struct pdl__network {
     bool                lists; /* lists of the flows of each link are kept */
     pdl__timed_entry_t *entry; /* of hop h of flow f: f * stride + h */
     int32_t            *dirty, dirties;
-    uint32_t           *left_at;        /* of each link: instant at which a flow ended and left others behind */
-    double             *bytes;          /* of each link: moved in all, counted when a flow begins to move */
-    double              unit, part;     /* units of `used` in a capacity of 1, and the reverse */
-    int32_t            *batch, batches; /* flows that begin to move bytes at this instant */
-    int32_t            *reached, reacheds;
+    uint32_t           *left_at;           /* of each link: instant at which a flow ended and left others behind */
+    double             *bytes;             /* of each link: moved in all, counted when a flow begins to move */
+    double              unit, part;        /* units of `used` in a capacity of 1, and the reverse */
+    int32_t            *batch, batches;    /* flows that begin to move bytes at this instant */
+    int32_t            *reached, reacheds; /* a flow can be among them twice */
     pdl__share_t       *heap;
     int32_t             heap_count;
+    int32_t            *touched, toucheds; /* the solver's: links of the flows that were opened in this pass */
+    int32_t             opens;             /* the solver's: flows that are open */
     uint32_t            stamp, instant;
     int32_t             first_entity; /* flow f is entity first_entity + f of the queue */
     pdl__queue_t       *queue;

@@ -11,28 +11,49 @@
 #define SAME 1e-12
 /* Batches with more than this part of all flows are worth the attempt to count. */
 #define LARGE_BATCH 8
+/* So many links that change are looked at one after the other. */
+#define FEW_CHANGES 16
 
-/* What a flow uses of a link. A whole number, so that adding and taking away leaves nothing behind, in any order. */
-static int64_t used_by(const pdl__network_t *net, const pdl__flow_t *f, int hop)
+/* What a flow uses of the links of its way, and of those of the way back. Whole numbers, so that adding and taking away
+   leaves nothing behind, in any order. */
+typedef struct use {
+    int64_t forward, back;
+} use_t;
+
+static use_t use_of(const pdl__network_t *net, const pdl__flow_t *f)
 {
-    return (int64_t)(f->target * (double)pdl__hop_load(f, hop) * net->unit);
+    use_t use = {(int64_t)(f->target * (double)f->weight * net->unit), 0};
+
+    if (f->hops > f->forward) use.back = (int64_t)(f->target * (double)f->back * net->unit);
+    return use;
+}
+
+static int64_t hop_use(const pdl__flow_t *f, use_t use, int hop)
+{
+    return hop < f->forward ? use.forward : use.back;
 }
 
 void pdl__rates_hold(pdl__network_t *net, int32_t flow)
 {
     const pdl__flow_t *f = &net->flow[flow];
+    const int32_t     *links = net->links + (size_t)flow * (size_t)net->stride;
+    use_t              use;
 
     if (f->hops == 0) return;
-    for (int h = 0; h < f->hops; h++) net->wire[net->links[flow * net->stride + h]].used += used_by(net, f, h);
+    use = use_of(net, f);
+    for (int h = 0; h < f->hops; h++) net->wire[links[h]].used += hop_use(f, use, h);
     if (f->bottleneck >= 0) net->wire[f->bottleneck].held++;
 }
 
 static void let_go(pdl__network_t *net, int32_t flow)
 {
     const pdl__flow_t *f = &net->flow[flow];
+    const int32_t     *links = net->links + (size_t)flow * (size_t)net->stride;
+    use_t              use;
 
     if (f->hops == 0) return;
-    for (int h = 0; h < f->hops; h++) net->wire[net->links[flow * net->stride + h]].used -= used_by(net, f, h);
+    use = use_of(net, f);
+    for (int h = 0; h < f->hops; h++) net->wire[links[h]].used -= hop_use(f, use, h);
     if (f->bottleneck >= 0) net->wire[f->bottleneck].held--;
 }
 
@@ -199,10 +220,15 @@ static void open_flow(pdl__network_t *net, int32_t flow)
 {
     pdl__flow_t   *f = &net->flow[flow];
     const int32_t *links = net->links + (size_t)flow * (size_t)net->stride;
+    use_t          use;
 
     if (f->stamp == net->stamp) return;
     reach_flow(net, flow);
-    let_go(net, flow);
+    f->before = f->target;
+    f->target = INFINITY;
+    if (f->hops == 0) return;
+    f->target = f->before;
+    use = use_of(net, f);
     for (int h = 0; h < f->hops; h++) {
         pdl__wire_t *wire = &net->wire[links[h]];
 
@@ -210,11 +236,14 @@ static void open_flow(pdl__network_t *net, int32_t flow)
             wire->stamp = net->stamp;
             wire->open = 0;
             wire->key = INFINITY;
+            net->touched[net->toucheds++] = links[h];
         }
         wire->open += pdl__hop_load(f, h);
+        wire->used -= hop_use(f, use, h);
     }
-    f->before = f->target;
-    f->target = f->hops > 0 ? -1 : INFINITY;
+    if (f->bottleneck >= 0) net->wire[f->bottleneck].held--;
+    f->target = -1;
+    net->opens++;
 }
 
 /* The least capacity of the links of its way that a flow shares with others; infinite when it shares none. */
@@ -267,17 +296,31 @@ static void open_faster(pdl__network_t *net, int32_t link, double level)
         if (net->flow[e >> net->shift].target > level * (1 + SAME)) open_flow(net, e >> net->shift);
 }
 
-/* An open flow gets the level of a link that is full. Where this is less than it had, the flow leaves something to those
-   that its other links hold back. */
-static void give_level(pdl__network_t *net, int32_t flow, int32_t link, double level)
+/* An open flow gets the level of a link that is full. */
+static void take_level(pdl__network_t *net, int32_t flow, int32_t link, double level)
 {
     pdl__flow_t   *f = &net->flow[flow];
     const int32_t *links = net->links + (size_t)flow * (size_t)net->stride;
+    use_t          use;
 
     f->target = fabs(level - f->before) <= SAME * f->before ? f->before : level;
     f->bottleneck = link;
-    pdl__rates_hold(net, flow);
-    for (int h = 0; h < f->hops; h++) net->wire[links[h]].open -= pdl__hop_load(f, h);
+    net->wire[link].held++;
+    net->opens--;
+    use = use_of(net, f);
+    for (int h = 0; h < f->hops; h++) {
+        net->wire[links[h]].used += hop_use(f, use, h);
+        net->wire[links[h]].open -= pdl__hop_load(f, h);
+    }
+}
+
+/* Where a flow gets less than it had, it leaves something to those that its other links hold back. */
+static void give_level(pdl__network_t *net, int32_t flow, int32_t link, double level)
+{
+    const pdl__flow_t *f = &net->flow[flow];
+    const int32_t     *links = net->links + (size_t)flow * (size_t)net->stride;
+
+    take_level(net, flow, link, level);
     if (f->target >= f->before) return;
     for (int h = 0; h < f->hops; h++)
         if (links[h] != link) open_held(net, links[h]);
@@ -296,17 +339,92 @@ static void fill_link(pdl__network_t *net, int32_t link, double level)
     for (int32_t i = first; i < net->reacheds; i++) queue_links(net, net->reached[i]);
 }
 
+/* The link of a flow that begins which has the least to give. */
+static int32_t narrowest(const pdl__network_t *net, int32_t flow)
+{
+    const int32_t *links = net->links + (size_t)flow * (size_t)net->stride;
+    int32_t        narrow = links[0];
+    double         least = INFINITY;
+
+    for (int h = 0; h < net->flow[flow].hops; h++) {
+        const pdl__wire_t *wire = &net->wire[links[h]];
+        double             left = wire->capacity - (double)wire->used * net->part;
+
+        if (left >= least) continue;
+        least = left;
+        narrow = links[h];
+    }
+    return narrow;
+}
+
+/* True when a level of `link` for the flows opened from `first` on, which are those it holds, leaves every other flow as
+   it is: none on the link has more, no other link of an open flow is as full, and those that hold flows get nothing. */
+static bool fits(const pdl__network_t *net, int32_t link, double level, int32_t first)
+{
+    bool lower = false;
+
+    for (int32_t e = net->wire[link].head; e >= 0; e = net->entry[e].next)
+        if (net->flow[e >> net->shift].target > level) return false;
+    for (int32_t i = first; i < net->reacheds; i++) lower = lower || level < net->flow[net->reached[i]].before;
+    for (int32_t i = 0; i < net->toucheds; i++) {
+        const pdl__wire_t *wire = &net->wire[net->touched[i]];
+
+        if (net->touched[i] == link) continue;
+        if (lower && wire->held > 0) return false;
+        if (wire->capacity - (double)wire->used * net->part <= level * (double)wire->open * (1 + SAME))
+            return false;
+    }
+    return true;
+}
+
+/* A new level for the flows that a link holds, and for a flow that begins on it (-1: none), where nothing else changes. If
+   not, they are left open. */
+static bool relevel(pdl__network_t *net, int32_t link, int32_t begins)
+{
+    int32_t first = net->reacheds;
+    double  level;
+
+    if (first + net->wire[link].held >= net->room) return false;
+    net->stamp++;
+    net->toucheds = 0;
+    if (begins >= 0) open_flow(net, begins);
+    open_held(net, link);
+    if (net->reacheds == first) return true;
+    level = level_of(net, link);
+    if (!fits(net, link, level, first)) return false;
+    for (int32_t i = first; i < net->reacheds; i++) take_level(net, net->reached[i], link, level);
+    return true;
+}
+
+/* Most events change the levels of single links and nothing else. Then no heap is needed. False: what is left of batch and
+   dirty links is to be filled, with the flows that are open. */
+static bool relevel_links(pdl__network_t *net)
+{
+    for (; net->dirties > 0; net->dirties--) {
+        int32_t link = net->dirty[net->dirties - 1];
+
+        if (net->wire[link].held > 0 && !relevel(net, link, -1)) return false;
+    }
+    for (; net->batches > 0; net->batches--) {
+        int32_t flow = net->batch[net->batches - 1];
+
+        if (net->flow[flow].hops == 0 || !relevel(net, narrowest(net, flow), flow)) return false;
+    }
+    return true;
+}
+
 /* The link with the least level is filled first. Levels only grow while others are filled, so a stale node of the heap is
    put back with its new one; and a flow that is opened has more than the level of the moment (see network.h). */
 static void fill(pdl__network_t *net)
 {
+    net->reacheds = net->heap_count = net->opens = net->toucheds = 0;
     net->stamp++;
-    net->reacheds = 0;
-    net->heap_count = 0;
+    if (net->batches + net->dirties <= FEW_CHANGES && relevel_links(net)) return;
     for (int32_t i = 0; i < net->batches; i++) open_flow(net, net->batch[i]);
     for (int32_t i = 0; i < net->dirties; i++) open_held(net, net->dirty[i]);
-    for (int32_t i = 0; i < net->reacheds; i++) queue_links(net, net->reached[i]);
-    while (net->heap_count > 0) {
+    for (int32_t i = 0; i < net->reacheds; i++)
+        if (net->flow[net->reached[i]].target < 0) queue_links(net, net->reached[i]);
+    while (net->opens > 0 && net->heap_count > 0) {
         pdl__share_t *top = &net->heap[0];
         int32_t       link = top->link;
         pdl__wire_t  *at = &net->wire[link];
