@@ -236,6 +236,14 @@ pdl_status_t pdl__options_parse(const pdl__command_t *command, int count, char *
     return status || operands->count > command->operands ? status : check_required(command, values);
 }
 
+pdl_status_t pdl__option_set(const pdl__option_t *options, const char *name, const char *text, void *values)
+{
+    const pdl__option_t *option = find_option(options, name, strlen(name));
+
+    if (option == NULL) return pdl_error(PDL_ERR_INPUT, "there is no option --%.40s", name);
+    return store(option, text, values);
+}
+
 pdl_status_t pdl__options_reserve(const pdl__command_t *command, const void *values)
 {
     const pdl__option_t *taken = NULL, *json = find_option(command->options, "json", 4);

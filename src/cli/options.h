@@ -94,6 +94,9 @@ pdl_status_t pdl__options_help(const pdl__command_t *command, pdl__help_t help, 
 /* Whether an option of the table has another value than its default; it then was given. */
 bool pdl__option_changed(const pdl__option_t *options, const char *name, const void *values);
 
+/* Sets an option of the table as if it had been given; refuses names that it does not have. */
+pdl_status_t pdl__option_set(const pdl__option_t *options, const char *name, const char *text, void *values);
+
 /* Keeps standard output for the one file that is written to it, if any; --json and a second one exclude that. */
 pdl_status_t pdl__options_reserve(const pdl__command_t *command, const void *values);
 

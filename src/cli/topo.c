@@ -11,15 +11,14 @@ static const char *const format_names[FORMAT_COUNT] = {"table", "dot", "simgrid"
 
 typedef struct values {
     pdl__topology_values_t topology;
-    int64_t                switches_per_cabinet;
+    pdl__room_values_t     room;
     int                    format;
     bool                   json;
 } values_t;
 
 static const pdl__option_t options[] = {
     PDL__TOPOLOGY_OPTIONS(values_t, topology),
-    {"switches-per-cabinet", "N", NULL, "of the machine room, for the lengths of cables; else as the default room",
-     PDL__INT(values_t, switches_per_cabinet, 1)},
+    PDL__ROOM_OPTIONS(values_t, room),
     {"format", "FORMAT", "table", "what to print", PDL__CHOICE(values_t, format, format_names, FORMAT_COUNT)},
     {"json", NULL, NULL, "prints one JSON document instead of a table", PDL__FLAG(values_t, json)},
     {.name = NULL},
@@ -40,9 +39,10 @@ static pdl_status_t run_list(const void *given, const pdl__operands_t *operands)
 
 static pdl_status_t show(const values_t *values, const pdl_topology_t *topology)
 {
-    pdl_room_t room = pdl_room_default();
+    pdl_room_t   room;
+    pdl_status_t status = pdl__room_from_options(&values->room, &room);
 
-    if (values->switches_per_cabinet > 0) room.switches_per_cabinet = values->switches_per_cabinet;
+    if (status) return status;
     if (values->format == FORMAT_DOT) return pdl_topology_write_dot(topology, stdout);
     if (values->format == FORMAT_SIMGRID) return pdl_topology_write_simgrid(topology, stdout);
     return values->json ? pdl_report_topology_json(topology, &room, stdout)
@@ -57,7 +57,7 @@ static pdl_status_t run_show(const void *given, const pdl__operands_t *operands)
 
     if (values->json && values->format != FORMAT_TABLE)
         return pdl_error(PDL_ERR_INPUT, "--json and --format %s exclude each other", format_names[values->format]);
-    status = pdl__check_topology_options(options, values, operands->text[0]);
+    status = pdl__check_topology_options(options, values, (const char *const *)operands->text, 1);
     if (status) return status;
     status = pdl__topology_from_options(operands->text[0], &values->topology, 0, &topology);
     if (status) return status;

@@ -67,28 +67,80 @@ static bool is_builtin(const char *name)
     return false;
 }
 
+/* `topology` may have options of its own behind a colon. */
 static bool takes(const char *topology, int use)
 {
     char word[64];
 
-    snprintf(word, sizeof(word), " %.60s ", topology);
+    snprintf(word, sizeof(word), " %.*s ", (int)strcspn(topology, ":"), topology);
     return strstr(uses[use].topologies, word) != NULL;
 }
 
-pdl_status_t pdl__check_topology_options(const pdl__option_t *options, const void *values, const char *name)
+static pdl_status_t refuse(const char *topology, int use)
 {
     char   own[512] = "--hosts";
     size_t used = strlen(own);
 
+    if (!is_builtin(topology))
+        return pdl_error(PDL_ERR_INPUT, "--%s: %.100s says that itself; leave the option out", uses[use].option,
+                         topology);
     for (int u = 0; u < USES; u++)
-        if (takes(name, u)) used += (size_t)snprintf(own + used, sizeof(own) - used, ", --%s", uses[u].option);
+        if (takes(topology, u)) used += (size_t)snprintf(own + used, sizeof(own) - used, ", --%s", uses[u].option);
+    return pdl_error(PDL_ERR_INPUT, "--%s: a %s has no such option; it has %s and those of its links",
+                     uses[use].option, topology, own);
+}
+
+pdl_status_t pdl__check_topology_options(const pdl__option_t *options, const void *values, const char *const *names,
+                                         int count)
+{
     for (int u = 0; u < USES; u++) {
-        if (takes(name, u) || !pdl__option_changed(options, uses[u].option, values)) continue;
-        if (!is_builtin(name))
-            return pdl_error(PDL_ERR_INPUT, "--%s: %.100s says that itself; leave the option out", uses[u].option,
-                             name);
-        return pdl_error(PDL_ERR_INPUT, "--%s: a %s has no such option; it has %s and those of its links",
-                         uses[u].option, name, own);
+        bool taken = false;
+
+        for (int n = 0; n < count; n++) taken = taken || takes(names[n], u);
+        if (taken || !pdl__option_changed(options, uses[u].option, values)) continue;
+        if (count == 1) return refuse(names[0], u);
+        return pdl_error(PDL_ERR_INPUT, "--%s: none of these networks has such an option", uses[u].option);
+    }
+    return PDL_OK;
+}
+
+/* Options that every built-in topology has. */
+static bool is_common(const char *option)
+{
+    static const char *const common[] = {
+        "hosts", "link-bandwidth", "link-latency", "host-link-bandwidth", "host-link-latency", "duplex"};
+
+    for (size_t i = 0; i < sizeof(common) / sizeof(*common); i++)
+        if (strcmp(common[i], option) == 0) return true;
+    return false;
+}
+
+pdl_status_t pdl__take_own_options(const pdl__option_t *options, char *text, void *values)
+{
+    char *next = strchr(text, ':');
+
+    if (next == NULL) return PDL_OK;
+    *next = '\0';
+    if (!is_builtin(text)) {
+        *next = ':'; /* the name of a file */
+        return PDL_OK;
+    }
+    while (next != NULL) {
+        char        *option = next + 1, *value;
+        int          use = 0;
+        pdl_status_t status;
+
+        next = strchr(option, ':');
+        if (next != NULL) *next = '\0';
+        value = strchr(option, '=');
+        if (value != NULL) *value++ = '\0';
+        while (use < USES && strcmp(uses[use].option, option) != 0) use++;
+        if (use < USES && !takes(text, use)) return refuse(text, use);
+        if ((use == USES && !is_common(option)) || (value == NULL && strcmp(option, "valiant") != 0))
+            return pdl_error(PDL_ERR_INPUT, "--topology: %s: expected OPTION=VALUE of a network, found \"%.40s\"",
+                             text, option);
+        status = pdl__option_set(options, option, value, values);
+        if (status) return status;
     }
     return PDL_OK;
 }
@@ -155,6 +207,18 @@ pdl_status_t pdl__topology_from_options(const char *name, const pdl__topology_va
                        pdl_topology_hosts(*topology), (long long)spec.hosts);
     pdl_topology_destroy(*topology);
     return status;
+}
+
+pdl_status_t pdl__room_from_options(const pdl__room_values_t *values, pdl_room_t *room)
+{
+    *room = pdl_room_default();
+    if (values->switches_per_cabinet > 0) room->switches_per_cabinet = values->switches_per_cabinet;
+    for (int i = 0; i < values->set.count; i++) {
+        pdl_status_t status = pdl_room_set(room, values->set.text[i]);
+
+        if (status) return pdl_error(status, "--room: %s", pdl_error_message());
+    }
+    return PDL_OK;
 }
 
 pdl_status_t pdl__parse_vertex(const pdl_topology_t *topology, const char *text, int *vertex)

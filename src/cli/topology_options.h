@@ -69,8 +69,30 @@ extern const char *const pdl__routing_names[3];
             PDL__CHOICE(values, field.duplex, pdl__duplex_names, 3)                                               \
     }
 
-/* Refuses options of the table that the topology does not use. */
-pdl_status_t pdl__check_topology_options(const pdl__option_t *options, const void *values, const char *name);
+/* The machine room that a network is priced in. */
+typedef struct pdl__room_values {
+    int64_t      switches_per_cabinet;
+    pdl__texts_t set;
+} pdl__room_values_t;
+
+#define PDL__ROOM_OPTIONS(values, field)                                                               \
+    {"switches-per-cabinet", "N", NULL,                                                                \
+     "of the machine room, for the lengths of cables; else as the default room",                       \
+     PDL__INT(values, field.switches_per_cabinet, 1)},                                                 \
+    {                                                                                                  \
+        "room", "KEY=VALUE", NULL,                                                                     \
+            "a length, price or power of the machine room, such as switch-cost=9000; may be repeated", \
+            PDL__LIST(values, field.set)                                                               \
+    }
+
+pdl_status_t pdl__room_from_options(const pdl__room_values_t *values, pdl_room_t *room);
+
+/* Refuses options of the table that none of the topologies uses. */
+pdl_status_t pdl__check_topology_options(const pdl__option_t *options, const void *values, const char *const *names,
+                                         int count);
+
+/* NAME, or NAME:OPTION=VALUE:.., which sets these options of the table in `values`. The text is cut up, and is NAME then. */
+pdl_status_t pdl__take_own_options(const pdl__option_t *options, char *text, void *values);
 
 /* The topology `name` with these options; `hosts` in place of --hosts unless it is 0. */
 pdl_status_t pdl__topology_from_options(const char *name, const pdl__topology_values_t *values, int64_t hosts,

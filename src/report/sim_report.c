@@ -104,7 +104,7 @@ static void add_times(pdl_table_t *table, const pdl_sim_report_t *report, const 
     pdl_table_cell(table, "%s (%s)", pdl_sim_part_names[v->limit], text);
     if (report->intact_s > 0) {
         pdl_table_row(table, PDL_ROW_PLAIN);
-        pdl_table_cell(table, "failed links");
+        pdl_table_cell(table, "failures");
         pdl_table_cell(table, "%.3f times slower than the intact network (%s)", v->result.time_s / report->intact_s,
                        pdl_format_seconds(report->intact_s, time));
     }
@@ -223,7 +223,7 @@ static void print_reason(const pdl_sim_report_t *report, FILE *stream)
     }
     fputs("\n", stream);
     if (report->intact_s > 0)
-        fprintf(stream, "With the failed links it is %.3f times slower than on the intact network (%s).\n",
+        fprintf(stream, "With these failures it is %.3f times slower than on the intact network (%s).\n",
                 best->result.time_s / report->intact_s, pdl_format_seconds(report->intact_s, first));
 }
 

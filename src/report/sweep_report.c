@@ -113,6 +113,7 @@ static pdl_status_t draw(const pdl_sim_sweep_t *sweep, double *numbers, const pl
     int                   points = sweep->point_count, count = 0;
     pdl__series_t         series[MAX_ALGORITHMS + 1];
     char                  title[200], text[PDL_FORMAT_SIZE];
+    const char           *name;
     pdl__chart_t          chart = {.title = title,
                                    .x = {.label = sweep->over_hosts ? "hosts" : "bytes of every rank",
                                          .scale = PDL__SCALE_LOG2,
@@ -125,7 +126,7 @@ static pdl_status_t draw(const pdl_sim_sweep_t *sweep, double *numbers, const pl
         bool    bound = a == sweep->algorithm_count;
         double *y = numbers + (size_t)(count + 1) * (size_t)points;
 
-        if (!bound && !ever_possible(sweep, a)) continue;
+        if (bound ? sweep->networks : !ever_possible(sweep, a)) continue;
         for (int p = 0; p < points; p++) y[p] = bound ? bound_of(sweep, p) : time_of(sweep, p, a);
         series[count++] = (pdl__series_t){.name = bound ? "lower bound" : sweep->algorithms[a],
                                           .mark = PDL__MARK_LINE,
@@ -135,12 +136,13 @@ static pdl_status_t draw(const pdl_sim_sweep_t *sweep, double *numbers, const pl
                                           .faint = bound};
     }
     chart.series_count = count;
+    name = sweep->networks ? "several networks" : pdl_topology_name(asked->topology);
     if (sweep->over_hosts)
         snprintf(title, sizeof(title), "%s of %s on %.60s", pdl_collective_names[asked->collective],
-                 pdl_format_bytes((double)asked->bytes, text), pdl_topology_name(asked->topology));
+                 pdl_format_bytes((double)asked->bytes, text), name);
     else
         snprintf(title, sizeof(title), "%s on %s hosts of %.60s", pdl_collective_names[asked->collective],
-                 pdl_format_count(pdl_topology_hosts(asked->topology), text), pdl_topology_name(asked->topology));
+                 pdl_format_count(pdl_topology_hosts(asked->topology), text), name);
     return form->text ? pdl__chart_terminal(&chart, form->stream) : pdl__chart_svg(&chart, true, form->stream);
 }
 

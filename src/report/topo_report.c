@@ -134,8 +134,11 @@ static void add_cables(pdl_table_t *table, const pdl_topology_metrics_t *m)
                    m->longest_cable_m);
     pdl_table_row(table, PDL_ROW_PLAIN);
     pdl_table_cell(table, "cost");
-    pdl_table_cell(table, "%s USD for cables and ports of switches and routers, at round prices for comparison",
+    pdl_table_cell(table, "%s USD for switches, cables and ports, at the prices of the machine room",
                    pdl_format_count((int64_t)(m->cost + 0.5), text));
+    pdl_table_row(table, PDL_ROW_PLAIN);
+    pdl_table_cell(table, "power");
+    pdl_table_cell(table, "%s W", pdl_format_count((int64_t)(m->power_w + 0.5), text));
 }
 
 pdl_status_t pdl_report_topology(const pdl_topology_t *topology, const pdl_room_t *room, FILE *stream)
@@ -206,6 +209,7 @@ pdl_status_t pdl_report_topology_json(const pdl_topology_t *topology, const pdl_
     pdl_json_number(&json, "longest_cable_m", m.longest_cable_m);
     pdl_json_number(&json, "cost", m.cost);
     pdl_json_string(&json, "cost_unit", "USD");
+    pdl_json_number(&json, "power_w", m.power_w);
     write_kinds(&json, kinds);
     pdl_json_close(&json);
     return PDL_OK;

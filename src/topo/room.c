@@ -3,12 +3,16 @@
  *
  * Switches fill cabinets in the order of their numbers, hosts stand with their switch. A network with a natural
  * row (a row of dln2d, a group of a dragonfly) gets one row of cabinets for each; the others a grid that is
- * nearly square in metres. The prices of the default room are round numbers for comparing networks, not offers.
+ * nearly square in metres. Prices and powers of the default room are round numbers for comparing networks, not offers.
  */
 #include "topo/metrics.h"
 
+#include <paradl/base/units.h>
+
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct floor_plan {
     const pdl_topology_t *topology;
@@ -29,21 +33,68 @@ pdl_room_t pdl_room_default(void)
         .optical_cost = 400,
         .optical_cost_per_m = 5,
         .switch_cost_per_port = 250,
+        .port_w = 5,
+        .optical_w = 4,
     };
+}
+
+/* What can be given of a room, in the unit that it is in. */
+static const struct {
+    const char *key;
+    pdl_unit_t  unit;
+    size_t      offset;
+} fields[] = {
+    {"pitch-x", PDL_UNIT_NONE, offsetof(pdl_room_t, pitch_x_m)},
+    {"pitch-y", PDL_UNIT_NONE, offsetof(pdl_room_t, pitch_y_m)},
+    {"slack", PDL_UNIT_NONE, offsetof(pdl_room_t, slack_m)},
+    {"copper-length", PDL_UNIT_NONE, offsetof(pdl_room_t, copper_m)},
+    {"copper-cost", PDL_UNIT_NONE, offsetof(pdl_room_t, copper_cost)},
+    {"copper-cost-per-m", PDL_UNIT_NONE, offsetof(pdl_room_t, copper_cost_per_m)},
+    {"optical-cost", PDL_UNIT_NONE, offsetof(pdl_room_t, optical_cost)},
+    {"optical-cost-per-m", PDL_UNIT_NONE, offsetof(pdl_room_t, optical_cost_per_m)},
+    {"port-cost", PDL_UNIT_NONE, offsetof(pdl_room_t, switch_cost_per_port)},
+    {"switch-cost", PDL_UNIT_NONE, offsetof(pdl_room_t, switch_cost)},
+    {"host-cost", PDL_UNIT_NONE, offsetof(pdl_room_t, host_cost)},
+    {"switch-power", PDL_UNIT_WATT, offsetof(pdl_room_t, switch_w)},
+    {"port-power", PDL_UNIT_WATT, offsetof(pdl_room_t, port_w)},
+    {"host-power", PDL_UNIT_WATT, offsetof(pdl_room_t, host_w)},
+    {"copper-power", PDL_UNIT_WATT, offsetof(pdl_room_t, copper_w)},
+    {"optical-power", PDL_UNIT_WATT, offsetof(pdl_room_t, optical_w)},
+};
+#define FIELDS ((int)(sizeof(fields) / sizeof(fields[0])))
+
+static double *field_of(pdl_room_t *room, int field)
+{
+    return (double *)((char *)room + fields[field].offset);
+}
+
+pdl_status_t pdl_room_set(pdl_room_t *room, const char *setting)
+{
+    size_t length = strcspn(setting, "=");
+    char   known[400] = "";
+    size_t used = 0;
+
+    for (int f = 0; f < FIELDS; f++) {
+        used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s", f > 0 ? ", " : "", fields[f].key);
+        if (strlen(fields[f].key) != length || strncmp(fields[f].key, setting, length) != 0) continue;
+        if (setting[length] == '\0' || pdl_parse_quantity(setting + length + 1, fields[f].unit, field_of(room, f)))
+            return pdl_error(PDL_ERR_INPUT, "%s: expected a number from 0 on, as in %s=100, found \"%.60s\"",
+                             fields[f].key, fields[f].key, setting);
+        return PDL_OK;
+    }
+    return pdl_error(PDL_ERR_INPUT, "a machine room has no \"%.40s\"; it has %s", setting, known);
 }
 
 static pdl_status_t check_room(const pdl_room_t *room)
 {
-    const double values[] = {room->pitch_x_m,    room->pitch_y_m,          room->slack_m,
-                             room->copper_m,     room->copper_cost,        room->copper_cost_per_m,
-                             room->optical_cost, room->optical_cost_per_m, room->switch_cost_per_port};
+    pdl_room_t copy = *room;
 
     if (room->switches_per_cabinet < 1)
         return pdl_error(PDL_ERR_INPUT, "a cabinet holds at least one switch, not %lld",
                          (long long)room->switches_per_cabinet);
-    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
-        if (!(values[i] >= 0 && values[i] <= 1e12))
-            return pdl_error(PDL_ERR_INPUT, "lengths and prices of the machine room are numbers from 0 on");
+    for (int f = 0; f < FIELDS; f++)
+        if (!(*field_of(&copy, f) >= 0 && *field_of(&copy, f) <= 1e12))
+            return pdl_error(PDL_ERR_INPUT, "lengths, prices and powers of the machine room are numbers from 0 on");
     return PDL_OK;
 }
 
@@ -110,15 +161,19 @@ static bool has_router_port(const pdl_topology_t *topology, int vertex)
     return vertex >= topology->hosts || topology->relay;
 }
 
-static void price_cable(const floor_plan_t *plan, const pdl_room_t *room, const pdl_link_t *link,
-                        pdl_topology_metrics_t *metrics)
+static void price_cable(const floor_plan_t *plan, const pdl_room_t *room, int at, pdl_topology_metrics_t *metrics)
 {
-    double length = length_between(plan, room, link->src, link->dst);
-    bool   copper = length <= room->copper_m && link->kind != PDL_LINK_OPTICAL;
-    double cost = copper ? room->copper_cost + room->copper_cost_per_m * length
-                         : room->optical_cost + room->optical_cost_per_m * length;
-    int    ports = has_router_port(plan->topology, link->src) + has_router_port(plan->topology, link->dst);
+    const pdl_link_t *link = &plan->topology->links[at];
+    bool              pair = at + 1 < plan->topology->link_count && link[1].way_back;
+    double            length = length_between(plan, room, link->src, link->dst);
+    bool              copper = length <= room->copper_m && link->kind != PDL_LINK_OPTICAL;
+    double            cost = copper ? room->copper_cost + room->copper_cost_per_m * length
+                                    : room->optical_cost + room->optical_cost_per_m * length;
+    double            power_w =
+        link->peak_w > 0 ? link->peak_w * (1 + pair) : (copper ? room->copper_w : room->optical_w) * link->cables;
+    int ports = has_router_port(plan->topology, link->src) + has_router_port(plan->topology, link->dst);
 
+    metrics->power_w += power_w + ports * room->port_w * link->cables;
     metrics->cable_m += length * link->cables;
     metrics->cost += (cost + ports * room->switch_cost_per_port) * link->cables;
     if (length > metrics->longest_cable_m) metrics->longest_cable_m = length;
@@ -133,8 +188,10 @@ pdl_status_t pdl__lay_cables(const pdl_topology_t *topology, const pdl_room_t *r
     if (st == PDL_OK) st = place_hosts(&plan);
     if (st) return st;
     choose_columns(&plan, room);
+    metrics->cost = metrics->switches * room->switch_cost + topology->hosts * room->host_cost;
+    metrics->power_w = metrics->switches * room->switch_w + topology->hosts * room->host_w;
     for (int i = 0; i < topology->link_count; i++)
-        if (pdl__is_cable(topology, i)) price_cable(&plan, room, &topology->links[i], metrics);
+        if (pdl__is_cable(topology, i)) price_cable(&plan, room, i, metrics);
     free(plan.switch_of);
     return PDL_OK;
 }

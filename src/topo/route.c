@@ -71,21 +71,17 @@ int pdl_topology_path(const pdl_topology_t *topology, int src, const int *links,
     return n;
 }
 
-pdl_status_t pdl_topology_fail_link(pdl_topology_t *topology, int link)
+/* Takes out `link`, or (-1) all links of a vertex. */
+static pdl_status_t take_out(pdl_topology_t *topology, int link, int vertex)
 {
+    bool          *failed = calloc((size_t)topology->link_count, sizeof(*failed));
     pdl__search_t *search;
-    bool          *failed;
     pdl_status_t   st;
 
-    if (link < 0 || link >= topology->link_count)
-        return pdl_error(PDL_ERR_INPUT, "%s has no link %d; links are numbered 0..%d", topology->name, link,
-                         topology->link_count - 1);
-    if (topology->links[link].kind == PDL_LINK_INTERNAL)
-        return pdl_error(PDL_ERR_INPUT, "link %d is the inside of a switch and cannot fail alone", link);
-    failed = calloc((size_t)topology->link_count, sizeof(*failed));
     if (failed == NULL) return pdl_error(PDL_ERR_NOMEM, "no memory for %d links", topology->link_count);
-    for (int i = 0; topology->failed != NULL && i < topology->link_count; i++) failed[i] = topology->failed[i];
-    failed[link] = true;
+    for (int i = 0; i < topology->link_count; i++)
+        failed[i] = (topology->failed != NULL && topology->failed[i]) || i == link ||
+                    (link < 0 && (topology->links[i].src == vertex || topology->links[i].dst == vertex));
     st = pdl__search_create(topology, failed, &search);
     if (st != PDL_OK) {
         free(failed);
@@ -96,4 +92,21 @@ pdl_status_t pdl_topology_fail_link(pdl_topology_t *topology, int link)
     topology->failed = failed;
     topology->search = search;
     return PDL_OK;
+}
+
+pdl_status_t pdl_topology_fail_link(pdl_topology_t *topology, int link)
+{
+    if (link < 0 || link >= topology->link_count)
+        return pdl_error(PDL_ERR_INPUT, "%s has no link %d; links are numbered 0..%d", topology->name, link,
+                         topology->link_count - 1);
+    if (topology->links[link].kind == PDL_LINK_INTERNAL)
+        return pdl_error(PDL_ERR_INPUT, "link %d is the inside of a switch and cannot fail alone", link);
+    return take_out(topology, link, -1);
+}
+
+pdl_status_t pdl_topology_fail_switch(pdl_topology_t *topology, int vertex)
+{
+    if (vertex < topology->hosts || vertex >= topology->vertices)
+        return pdl_error(PDL_ERR_INPUT, "%s has no switch with the vertex %d", topology->name, vertex);
+    return take_out(topology, -1, vertex);
 }

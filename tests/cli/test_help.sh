@@ -67,13 +67,13 @@ topology_options="hosts hosts-per-switch dims leaf-hosts uplinks children parent
     degree diameter optical-ports optical-bandwidth optical-min-bytes reconfigure link-bandwidth link-latency
     host-link-bandwidth host-link-latency duplex"
 expect 0 topo show --help
-for option in $topology_options switches-per-cabinet format json; do
+for option in $topology_options switches-per-cabinet room format json; do
     has out "--$option"
     has "$SOURCE/docs/paradl.1" "Fl -$option"
 done
 expect 0 simulate --help
 for option in topology collective algorithm bytes engine $topology_options jobs placement segments density common \
-    stragglers fail-link gamma eager latency-factors bandwidth-factors reverse-share latency-share every-step \
+    stragglers fail-link fail-switch room gamma eager latency-factors bandwidth-factors reverse-share latency-share every-step \
     sweep-bytes sweep-hosts plot trace trace-ranks system parameters slow links json; do
     has out "--$option"
     has "$SOURCE/docs/paradl.1" "Fl -$option"

@@ -92,6 +92,19 @@ expect 0 "${dln[@]}" --algorithm ring --fail-link s0-s1 --json
 check 'd["slow_down"] >= 1 and d["intact_s"] > 0'
 expect 0 "${dln[@]}" --algorithm hd_near --fail-link random:12 --json
 check 'd["slow_down"] > 1 and d["intact_s"] > 0'
+tree=(simulate --topology fat-tree --hosts 16 --leaf-hosts 4 --uplinks 4 --bytes 1MiB --algorithm hd_far)
+expect 0 "${tree[@]}" --fail-switch random:2:7 --json
+check 'd["slow_down"] > 1'
+
+# Several networks in one table and one drawing, with what they cost and draw.
+networks=(simulate --topology fat-tree:leaf-hosts=4:uplinks=2 --topology torus:dims=4x4 --hosts 16)
+expect 0 "${networks[@]}" --algorithm ring,multiport --bytes 1MiB --room switch-power=100W --json
+check 'd["paradl"] == "networks/1" and [n["topology"] for n in d["points"][0]["networks"]] == ["fat-tree", "torus"]'
+check 'd["points"][0]["networks"][1]["algorithm"] == "multiport"'
+check 'all(abs(n["energy_j"] - n["power_w"] * n["time_s"]) < 1e-9 for n in d["points"][0]["networks"])'
+expect 0 "${networks[@]}" --sweep-bytes 1KiB:1MiB:32 --plot networks.svg
+has out "torus:dims=4x4, multiport"
+has networks.svg "fat-tree:leaf-hosts=4:uplinks=2"
 expect 0 "${dln[@]}" --algorithm ring --jobs 8 --placement stride --links --json
 check 'd["jobs"] == 8 and len(d["job_s"]) == 8 and d["limited_by"] == "contention"'
 check 'd["links"][0]["bytes"] == d["busiest_link"]["bytes"] and max(l["busy"] for l in d["links"]) <= 1.000001'
@@ -174,6 +187,13 @@ refuse "no link between s0 and s3" "${dln[@]}" --algorithm ring --fail-link s0-s
 refuse "cut off" "${dln[@]}" --algorithm ring --fail-link h0-s0
 refuse "after 0 failures" simulate --topology fat-tree --hosts 8 --leaf-hosts 4 --uplinks 1 --bytes 1MB --fail-link random:1
 refuse "expected random:N" "${dln[@]}" --algorithm ring --fail-link random:x
+refuse "after 3 failures" "${tree[@]}" --fail-switch random:4
+refuse "s0: " "${tree[@]}" --fail-switch s0
+refuse "a torus has no such option" simulate --topology torus:uplinks=2 --topology ring --bytes 1MiB --hosts 16
+refuse "none of these networks" "${networks[@]}" --strides 1,2 --bytes 1MiB
+refuse "expected OPTION=VALUE" simulate --topology ring:colour=red --bytes 1MiB
+refuse 'has no "colour=red"' "${networks[@]}" --bytes 1KiB --algorithm ring --room colour=red
+refuse "paradl topo show prices one" simulate --topology ring --hosts 4 --bytes 1MiB --room port-cost=1
 refuse "no vertex" "${dln[@]}" --algorithm ring --fail-link s0-s99
 refuse "--fail-link: expected A-B" "${dln[@]}" --algorithm ring --fail-link s0
 refuse "--stragglers: expected" "${dln[@]}" --algorithm ring --stragglers 64:1ms

@@ -368,6 +368,59 @@ static void exports_can_be_read(void)
     pdl_topology_destroy(large);
 }
 
+/* Two leaves of four hosts with three spines: one may fail, and another, but not the last. */
+static void routes_go_round_failed_switches(void)
+{
+    pdl_topology_spec_t spec = pdl_topology_spec("fat-tree");
+    pdl_topology_t     *topology;
+    int                 links[PDL_MAX_ROUTE], path[PDL_MAX_ROUTE + 1];
+
+    spec.hosts = 8;
+    spec.leaf_hosts = 4;
+    spec.uplinks = 3;
+    REQUIRE_OK(pdl_topology_create(&spec, &topology));
+    CHECK_OK(pdl_topology_fail_switch(topology, 10));
+    CHECK_OK(pdl_topology_fail_switch(topology, 12));
+    for (int a = 0; a < 4; a++)
+        for (int b = 4; b < 8; b++) {
+            CHECK_INT(pdl_topology_path(topology, a, links, pdl_topology_route(topology, a, b, links), path), 5);
+            CHECK_INT(path[2], 11);
+        }
+    CHECK_ERROR(pdl_topology_fail_switch(topology, 11), "cut off");
+    CHECK_ERROR(pdl_topology_fail_switch(topology, 8), "cut off");
+    CHECK_ERROR(pdl_topology_fail_switch(topology, 7), "no switch");
+    CHECK_ERROR(pdl_topology_fail_switch(topology, 13), "no switch");
+    CHECK_INT(pdl_topology_route(topology, 0, 4, links), 4);
+    pdl_topology_destroy(topology);
+}
+
+/* 4 hosts at a switch: 4 short cables and 4 ports. */
+static void rooms_have_prices_and_powers(void)
+{
+    pdl_topology_spec_t    spec = pdl_topology_spec("fat-tree");
+    pdl_room_t             room = pdl_room_default();
+    pdl_topology_metrics_t before, after;
+    pdl_topology_t        *topology;
+
+    spec.hosts = spec.leaf_hosts = 4;
+    spec.uplinks = 1;
+    REQUIRE_OK(pdl_topology_create(&spec, &topology));
+    CHECK_OK(pdl_topology_metrics(topology, &room, &before));
+    CHECK_OK(pdl_room_set(&room, "switch-cost=1000"));
+    CHECK_OK(pdl_room_set(&room, "host-cost=10"));
+    CHECK_OK(pdl_room_set(&room, "port-power=7W"));
+    CHECK_OK(pdl_room_set(&room, "switch-power=0.1kW"));
+    CHECK_OK(pdl_room_set(&room, "copper-power=0.5"));
+    CHECK_OK(pdl_topology_metrics(topology, &room, &after));
+    CHECK_NEAR(after.cost - before.cost, 1000 * after.switches + 10 * 4, 1e-9);
+    CHECK_NEAR(after.power_w - before.power_w, 100 * after.switches + 2 * (before.power_w / 5) + 0.5 * after.cables,
+               1e-9);
+    CHECK_ERROR(pdl_room_set(&room, "price=3"), "has no \"price=3\"; it has pitch-x");
+    CHECK_ERROR(pdl_room_set(&room, "port-cost"), "expected a number");
+    CHECK_ERROR(pdl_room_set(&room, "port-cost=3W"), "expected a number");
+    pdl_topology_destroy(topology);
+}
+
 int main(void)
 {
     RUN(graph_routes_take_the_lowest_link);
@@ -377,6 +430,8 @@ int main(void)
     RUN(impossible_networks_are_refused);
     RUN(wrong_shapes_are_refused);
     RUN(routes_go_round_failed_links);
+    RUN(routes_go_round_failed_switches);
+    RUN(rooms_have_prices_and_powers);
     RUN(large_networks_are_searched_when_asked);
     RUN(metrics_agree_with_closed_forms);
     RUN(cables_get_shorter_in_two_dimensions);

@@ -42,6 +42,7 @@ typedef struct pdl_sim_sweep {
     const char *const      *algorithms;
     int                     algorithm_count;
     bool                    over_hosts; /* else over bytes */
+    bool                    networks;   /* `algorithms` are networks, each with its best algorithm */
 } pdl_sim_sweep_t;
 pdl_status_t pdl_report_sweep(const pdl_sim_sweep_t *sweep, FILE *stream);
 pdl_status_t pdl_report_sweep_json(const pdl_sim_sweep_t *sweep, FILE *stream);
@@ -49,6 +50,19 @@ pdl_status_t pdl_report_sweep_json(const pdl_sim_sweep_t *sweep, FILE *stream);
 pdl_status_t pdl_report_sweep_svg(const pdl_sim_sweep_t *sweep, FILE *stream);
 /* The same drawing with characters, for a terminal. */
 pdl_status_t pdl_report_sweep_text(const pdl_sim_sweep_t *sweep, FILE *stream);
+
+/* Networks side by side, each with its best algorithm, at one size or over a sweep. */
+typedef struct pdl_networks_report {
+    const pdl_sim_report_t *points; /* of network n at point p: p * networks + n */
+    const char *const      *names;  /* as asked for */
+    int                     networks, point_count;
+    bool                    over_hosts; /* else over bytes */
+    const pdl_room_t       *room;       /* that says what they cost and draw */
+} pdl_networks_report_t;
+pdl_status_t pdl_report_networks(const pdl_networks_report_t *report, FILE *stream);
+pdl_status_t pdl_report_networks_json(const pdl_networks_report_t *report, FILE *stream);
+/* As SVG, or with characters. */
+pdl_status_t pdl_report_networks_plot(const pdl_networks_report_t *report, bool text, FILE *stream);
 
 /* A simulated plan beside its projection; everything is borrowed. */
 typedef struct pdl_plan_sim_report {

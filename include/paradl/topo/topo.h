@@ -154,6 +154,8 @@ pdl_status_t pdl_topology_set_circuits(pdl_topology_t *topology, const int *pair
    2^24) the way round is searched when asked for and kept until the next destination: ask from one thread, in
    order of destinations. */
 pdl_status_t pdl_topology_fail_link(pdl_topology_t *topology, int link);
+/* The same for all links of a switch at once. */
+pdl_status_t pdl_topology_fail_switch(pdl_topology_t *topology, int vertex);
 
 /* What algorithms can use as structure: hosts of one switch (tsubame3, abci-v: of one node) are so many consecutive
    hosts; 1 where hosts are their own switches. */
@@ -168,16 +170,22 @@ typedef struct pdl_topology_metrics {
     bool   sampled;               /* diameter and average come from a sample of sources */
     double bisection_bytes_per_s; /* one way across the middle of the host numbering */
     double cable_m, longest_cable_m, cost; /* machine-room layout: see pdl_room_t; the cost includes switch ports */
+    double power_w;                        /* of switches, ports, cables and hosts, as the room says */
 } pdl_topology_metrics_t;
 
 /* Cabinets on a grid, `switches_per_cabinet` each (with their hosts), pitch in metres; cables run along rows and
-   columns and have `slack_m` more; price per cable and per metre, copper up to `copper_m`, optical beyond. */
+   columns and have `slack_m` more; price per cable and per metre, copper up to `copper_m`, optical beyond. A cable whose
+   own power is described draws that. */
 typedef struct pdl_room {
     int64_t switches_per_cabinet;
     double  pitch_x_m, pitch_y_m, slack_m;
     double  copper_m, copper_cost, copper_cost_per_m, optical_cost, optical_cost_per_m, switch_cost_per_port;
+    double  switch_cost, host_cost;
+    double  switch_w, port_w, host_w, copper_w, optical_w;
 } pdl_room_t;
-pdl_room_t   pdl_room_default(void);
+pdl_room_t pdl_room_default(void);
+/* KEY=VALUE, such as "switch-cost=9000" or "port-power=5W". */
+pdl_status_t pdl_room_set(pdl_room_t *room, const char *setting);
 pdl_status_t pdl_topology_metrics(const pdl_topology_t *topology, const pdl_room_t *room,
                                   pdl_topology_metrics_t *metrics);
 

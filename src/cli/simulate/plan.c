@@ -1,10 +1,10 @@
 /*
  * paradl simulate PLAN.yaml: the plan's passes in time on the network of its system, beside its projection.
  */
-#include "cli/simulate_plan.h"
+#include "cli/simulate/plan.h"
 
 #include "cli/commands.h"
-#include "cli/simulate_options.h"
+#include "cli/simulate/options.h"
 
 #include <paradl/data/data.h>
 #include <paradl/oracle/framework.h>

@@ -1,7 +1,7 @@
 /*
  * Parses what is particular to `paradl simulate`: lists of names, sweeps, factors, stragglers, failed links.
  */
-#include "cli/simulate_options.h"
+#include "cli/simulate/options.h"
 #include "cli/topology_options.h"
 
 #include <paradl/base/random.h>
@@ -180,33 +180,63 @@ static pdl_status_t fail_both_ways(pdl_topology_t *topology, int link)
     return pdl_topology_fail_link(topology, link + 1);
 }
 
-/* random:N[:SEED]. A cable that is out already, or without which hosts would be cut off, is drawn again. */
-static pdl_status_t fail_random(const char *text, pdl_topology_t *topology)
+/* Takes a switch, or a cable between switches, out; false: it cannot be. */
+static bool drop(pdl_topology_t *topology, bool switches, int place)
 {
-    const pdl_link_t *links = pdl_topology_links(topology);
-    const char       *at = text + strlen("random:");
-    char              count[WORD], number[WORD];
-    int64_t           wanted = 0, seed = 1, failed = 0, most = pdl_topology_link_count(topology);
-    bool             *out;
+    if (switches) return pdl_topology_fail_switch(topology, pdl_topology_hosts(topology) + place) == PDL_OK;
+    return pdl_topology_links(topology)[place].kind == PDL_LINK_SWITCH && fail_both_ways(topology, place) == PDL_OK;
+}
 
+/* random:N[:SEED]. What is out already, or without which hosts would be cut off, is drawn again. */
+static pdl_status_t fail_random(const char *text, bool switches, pdl_topology_t *topology)
+{
+    const char *option = switches ? "fail-switch" : "fail-link", *at = text + strlen("random:");
+    char        count[WORD], number[WORD];
+    int64_t     wanted = 0, seed = 1, failed = 0, most = pdl_topology_link_count(topology);
+    bool       *tried;
+
+    if (switches) most = pdl_topology_vertices(topology) - pdl_topology_hosts(topology);
     if (!next_word(&at, ":", count) || pdl_parse_int(count, 1, most, &wanted) ||
         (skip(&at, ':') && (!next_word(&at, ":", number) || pdl_parse_int(number, 0, INT32_MAX, &seed))) ||
         *at != '\0')
-        return pdl_error(PDL_ERR_INPUT, "--fail-link: expected random:N or random:N:SEED, found \"%.60s\"", text);
-    out = calloc((size_t)most, sizeof(*out));
-    if (out == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory for failed links");
+        return pdl_error(PDL_ERR_INPUT,
+                         "--%s: expected random:N or random:N:SEED with N up to %lld, found \"%.60s\"", option,
+                         (long long)most, text);
+    tried = calloc((size_t)most, sizeof(*tried));
+    if (tried == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory for failures");
     for (uint64_t draw = 0; failed < wanted && draw < 64 * (uint64_t)most; draw++) {
-        int link = (int)(pdl_random_uniform((uint64_t)seed, pdl_random_stream("links", 0, 0), draw) * (double)most);
+        uint64_t stream = pdl_random_stream(switches ? "switches" : "links", 0, 0);
+        int      place = (int)(pdl_random_uniform((uint64_t)seed, stream, draw) * (double)most);
 
-        if (links[link].way_back) link--;
-        if (out[link] || links[link].kind != PDL_LINK_SWITCH || fail_both_ways(topology, link)) continue;
-        out[link] = true;
-        failed++;
+        if (!switches && pdl_topology_links(topology)[place].way_back) place--;
+        if (tried[place]) continue;
+        tried[place] = true; /* what cuts hosts off now does so with more failures as well */
+        failed += drop(topology, switches, place);
     }
-    free(out);
+    free(tried);
     if (failed == wanted) return PDL_OK;
-    return pdl_error(PDL_ERR_INPUT, "--fail-link: after %lld failures any other would cut hosts off",
+    return pdl_error(PDL_ERR_INPUT, "--%s: after %lld failures any other would cut hosts off", option,
                      (long long)failed);
+}
+
+pdl_status_t pdl__fail_switches(const char *text, pdl_topology_t *topology)
+{
+    const char *at = text;
+
+    if (strncmp(text, "random:", 7) == 0) return fail_random(text, true, topology);
+    do {
+        char         name[WORD];
+        int          vertex;
+        pdl_status_t status;
+
+        if (!next_word(&at, ",", name) || name[0] != 's')
+            return pdl_error(PDL_ERR_INPUT, "--fail-switch: expected S,S.., for example s0,s3, found \"%.60s\"",
+                             text);
+        status = pdl__parse_vertex(topology, name, &vertex);
+        if (!status) status = pdl_topology_fail_switch(topology, vertex);
+        if (status) return pdl_error(status, "--fail-switch: %s: %s", name, pdl_error_message());
+    } while (skip(&at, ','));
+    return PDL_OK;
 }
 
 pdl_status_t pdl__fail_links(const char *text, pdl_topology_t *topology)
@@ -214,8 +244,7 @@ pdl_status_t pdl__fail_links(const char *text, pdl_topology_t *topology)
     const char  *at = text;
     pdl_status_t status = PDL_OK;
 
-    if (strncmp(text, "random:", 7) == 0) return fail_random(text, topology);
-
+    if (strncmp(text, "random:", 7) == 0) return fail_random(text, false, topology);
     do {
         char a[WORD], b[WORD];
 

@@ -4,7 +4,7 @@
  *     elements 1000
  *     3 17 500 ...        a line for every rank, of increasing indices
  */
-#include "cli/simulate_options.h"
+#include "cli/simulate/options.h"
 
 #include "base/file.h"
 

@@ -41,6 +41,9 @@ pdl_status_t pdl__read_index_sets(const char *text, const pdl_sim_case_t *asked,
                                   struct pdl_stream **supports);
 void         pdl__free_index_sets(struct pdl_stream *supports, int ranks); /* NULL is allowed */
 
+/* A,B..: takes these switches out. */
+pdl_status_t pdl__fail_switches(const char *text, pdl_topology_t *topology);
+
 /* A-B,C-D..: takes the cables between these vertices out. */
 pdl_status_t pdl__fail_links(const char *text, pdl_topology_t *topology);
 

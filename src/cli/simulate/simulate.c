@@ -1,34 +1,25 @@
 /*
- * paradl simulate: collectives on a topology; one algorithm, a ranking, or a sweep. A plan goes to simulate_plan.c.
+ * paradl simulate: collectives on a topology; one algorithm, a ranking, or a sweep. A plan goes to plan.c, several
+ * topologies to networks.c.
  */
+#include "cli/simulate/simulate.h"
 #include "cli/commands.h"
-#include "cli/simulate_options.h"
-#include "cli/simulate_plan.h"
-#include "cli/topology_options.h"
+#include "cli/simulate/plan.h"
 
-#include <paradl/report/sim_report.h>
 #include <paradl/report/table.h>
 
 #include <stdlib.h>
 #include <string.h>
 
+typedef pdl__simulate_values_t values_t;
+
 static const char *const placement_names[] = {"block", "stride"};
 
-typedef struct values {
-    pdl__topology_values_t topology;
-    const char            *name, *algorithm, *trace, *stragglers, *fail_link, *sweep_bytes, *sweep_hosts, *plot;
-    const char            *index_sets;
-    pdl__texts_t           set;
-    const char            *latency_factors, *bandwidth_factors, *system, *framework, *parameters, *slow, *segments;
-    double                 bytes, gamma, eager, reverse_share, density, common;
-    int64_t                jobs, trace_ranks;
-    int                    collective, engine, placement;
-    bool                   links, every_step, latency_share, json, ignore_memory;
-} values_t;
-
-static const pdl__option_t options[] = {
-    {"topology", "T", NULL, "the network: a built-in name (paradl topo list) or a .yaml file",
-     PDL__TEXT(values_t, name), .required = true},
+const pdl__option_t pdl__simulate_options[] = {
+    {"topology", "T", NULL,
+     "the network: a built-in name (paradl topo list) or a .yaml file; repeated, networks are compared, each with "
+     "options of its own as in fat-tree:uplinks=11",
+     PDL__LIST(values_t, networks), .required = true},
     {"collective", "C", "allreduce", "what is simulated",
      PDL__CHOICE(values_t, collective, pdl_collective_names, PDL_COLL_COUNT)},
     {"algorithm", "A|all", "all", "one, several with commas between them, or all that support the case, ranked",
@@ -56,6 +47,9 @@ static const pdl__option_t options[] = {
     {"fail-link", "A-B,..", NULL,
      "cables that are out, such as s0-s1, or random:N[:SEED]; says how much slower it gets",
      PDL__TEXT(values_t, fail_link)},
+    {"fail-switch", "S,..", NULL,
+     "switches that are out, such as s0, or random:N[:SEED] of those that have no hosts",
+     PDL__TEXT(values_t, fail_switch)},
     {"gamma", "TIME", NULL, "to reduce one byte, such as 0.02ns", PDL__QUANTITY(values_t, gamma, PDL_UNIT_SECONDS)},
     {"eager", "SIZE", NULL, "messages up to this size do not wait for the receiver",
      PDL__QUANTITY(values_t, eager, PDL_UNIT_BYTES)},
@@ -73,6 +67,7 @@ static const pdl__option_t options[] = {
     {"sweep-hosts", "A:B:F", NULL, "hosts from A to B by factor F", PDL__TEXT(values_t, sweep_hosts)},
     {"plot", "FILE.svg", NULL, "draws the sweep; -: with characters, on standard output", PDL__TEXT(values_t, plot),
      .writes = true},
+    PDL__ROOM_OPTIONS(values_t, room),
     {"trace", "FILE", NULL, "writes a timeline for Perfetto or chrome://tracing", PDL__TEXT(values_t, trace),
      .writes = true},
     {"system", "S", NULL, "of a plan: the machine, in place of the one it names", PDL__TEXT(values_t, system)},
@@ -95,28 +90,7 @@ static const pdl__option_t options[] = {
     {.name = NULL},
 };
 
-/* What one run needs beside the topology. */
-typedef struct setting {
-    const values_t   *values;
-    pdl__names_t      names;
-    pdl_factor_t      latency[PDL__MAX_FACTORS], bandwidth[PDL__MAX_FACTORS];
-    int64_t           segments; /* 0: the best */
-    pdl_sim_options_t options;
-} setting_t;
-
-/* One point: a topology (its own, or that of the point before), the case and its verdicts. */
-typedef struct point {
-    pdl_topology_t    *topology;
-    bool               owned;
-    double            *start_s;
-    struct pdl_stream *supports; /* of `ranks` ranks */
-    int                ranks;
-    pdl_sim_case_t     asked;
-    pdl_sim_verdict_t *verdicts;
-    pdl_sim_report_t   report;
-} point_t;
-
-static pdl_status_t prepare(const values_t *v, setting_t *setting)
+static pdl_status_t prepare(const values_t *v, pdl__setting_t *setting)
 {
     pdl_sim_options_t *engine = &setting->options;
     pdl_status_t       status = pdl__parse_names("algorithm", v->algorithm, &setting->names);
@@ -161,6 +135,11 @@ static pdl_status_t check_values(const values_t *v, const pdl__names_t *names)
     if (v->plot != NULL && !pdl_output_is_stdout(v->plot) && !ends_with(v->plot, ".svg"))
         return pdl_error(PDL_ERR_INPUT, "--plot writes SVG: give a name that ends in .svg, not %.200s", v->plot);
     if (v->plot != NULL && !sweep) return pdl_error(PDL_ERR_INPUT, "--plot needs --sweep-bytes or --sweep-hosts");
+    if (v->networks.count > 1 && (v->links || v->trace != NULL || v->index_sets != NULL))
+        return pdl_error(PDL_ERR_INPUT, "--links, --trace and --index-sets are for one network");
+    if (v->networks.count <= 1 && (v->room.switches_per_cabinet > 0 || v->room.set.count > 0))
+        return pdl_error(PDL_ERR_INPUT, "--room and --switches-per-cabinet are for several networks side by side; "
+                                        "paradl topo show prices one");
     if (v->index_sets != NULL && sweep)
         return pdl_error(PDL_ERR_INPUT, "--index-sets is for one size and one number of hosts");
     if (v->links && sweep) return pdl_error(PDL_ERR_INPUT, "--links is for one size and one number of hosts");
@@ -173,129 +152,32 @@ static pdl_status_t check_values(const values_t *v, const pdl__names_t *names)
     return PDL_OK;
 }
 
-static void free_point(point_t *point)
-{
-    for (int i = 0; i < point->report.count; i++) pdl_sim_verdict_free(&point->verdicts[i]);
-    free(point->verdicts);
-    free(point->start_s);
-    pdl__free_index_sets(point->supports, point->ranks);
-    if (point->owned) pdl_topology_destroy(point->topology);
-}
-
-/* `hosts` 0: as --hosts says. `shared` is a topology to use again, or NULL. */
-static pdl_status_t open_point(const setting_t *setting, int64_t hosts, pdl_topology_t *shared, point_t *point)
-{
-    const values_t *v = setting->values;
-    pdl_status_t    status;
-
-    *point = (point_t){.topology = shared};
-    if (shared == NULL) {
-        status = pdl__topology_from_options(v->name, &v->topology, hosts, &point->topology);
-        if (status) return status;
-        point->owned = true;
-        if (v->fail_link != NULL) status = pdl__fail_links(v->fail_link, point->topology);
-        if (status) return status;
-    }
-    if (v->stragglers == NULL) return PDL_OK;
-    return pdl__parse_stragglers(v->stragglers, pdl_topology_hosts(point->topology), &point->start_s);
-}
-
-static void ask(const setting_t *setting, int64_t bytes, point_t *point)
-{
-    const values_t *v = setting->values;
-
-    point->asked = (pdl_sim_case_t){.topology = point->topology,
-                                    .collective = (pdl_collective_t)v->collective,
-                                    .bytes = bytes,
-                                    .groups = (int)v->jobs,
-                                    .strided = v->placement == 1,
-                                    .start_s = point->start_s,
-                                    .segments = setting->segments,
-                                    .density = v->density,
-                                    .common = v->common,
-                                    .options = setting->options};
-}
-
-static pdl_status_t find_supports(const setting_t *setting, point_t *point)
-{
-    pdl_status_t status;
-
-    if (setting->values->index_sets == NULL) return PDL_OK;
-    point->ranks = pdl_topology_hosts(point->topology) / (int)setting->values->jobs;
-    status = pdl__read_index_sets(setting->values->index_sets, &point->asked, point->ranks, &point->supports);
-    point->asked.supports = point->supports;
-    return status;
-}
-
-/* How long the best algorithm takes when nothing has failed. */
-static pdl_status_t run_intact(const setting_t *setting, point_t *point)
-{
-    pdl_sim_case_t    asked = point->asked;
-    pdl_sim_verdict_t verdict;
-    pdl_status_t      status;
-
-    asked.options.trace = NULL;
-    status = pdl__topology_from_options(setting->values->name, &setting->values->topology,
-                                        pdl_topology_hosts(point->topology), &asked.topology);
-    if (status) return status;
-    status = pdl_sim_run_case(&asked, point->verdicts[0].algorithm, &verdict);
-    if (!status) point->report.intact_s = verdict.result.time_s;
-    if (!status) pdl_sim_verdict_free(&verdict);
-    pdl_topology_destroy(asked.topology);
-    return status;
-}
-
-/* One algorithm that does not support the case is an error; in a ranking it is a line. */
-static pdl_status_t run_point(const setting_t *setting, int64_t bytes, point_t *point)
-{
-    const pdl__names_t *names = &setting->names;
-    int                 count = 0;
-    pdl_status_t        status;
-
-    ask(setting, bytes, point);
-    status = find_supports(setting, point);
-    if (status) return status;
-    if (names->count == 1) {
-        point->verdicts = calloc(1, sizeof(*point->verdicts));
-        if (point->verdicts == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
-        status = pdl_sim_run_case(&point->asked, names->name[0], &point->verdicts[0]);
-        count = 1;
-    } else {
-        status = pdl_sim_rank(&point->asked, names->count > 0 ? names->name : NULL, names->count, &point->verdicts,
-                              &count);
-    }
-    if (status) return status;
-    point->report =
-        (pdl_sim_report_t){&point->asked, point->verdicts, count, names->count != 1, 0, setting->values->algorithm};
-    if (setting->values->fail_link != NULL && point->verdicts[0].possible) status = run_intact(setting, point);
-    return status;
-}
-
-static pdl_status_t run_traced(setting_t *setting, point_t *point)
+static pdl_status_t run_traced(pdl__setting_t *setting, pdl__point_t *point)
 {
     pdl_output_t *output;
     pdl_status_t  status = pdl_output_open(setting->values->trace, &output);
 
     if (status) return status;
     setting->options.trace = pdl_output_stream(output);
-    status = run_point(setting, (int64_t)setting->values->bytes, point);
+    status = pdl__run_point(setting, (int64_t)setting->values->bytes, false, point);
     return pdl__finish_output(output, status);
 }
 
-static pdl_status_t run_one(setting_t *setting)
+static pdl_status_t run_one(pdl__setting_t *setting)
 {
     const values_t *v = setting->values;
-    point_t         point;
-    pdl_status_t    status = open_point(setting, 0, NULL, &point);
+    pdl__point_t    point;
+    pdl_status_t    status = pdl__open_point(setting, 0, NULL, &point);
 
     if (!status)
-        status = v->trace != NULL ? run_traced(setting, &point) : run_point(setting, (int64_t)v->bytes, &point);
+        status = v->trace != NULL ? run_traced(setting, &point)
+                                  : pdl__run_point(setting, (int64_t)v->bytes, false, &point);
     if (!status)
         status = v->json ? pdl_report_simulation_json(&point.report, stdout)
                          : pdl_report_simulation(&point.report, stdout);
     if (!status && !point.verdicts[0].possible)
         status = pdl_error(PDL_ERR_LIMIT, "no algorithm supports this case");
-    free_point(&point);
+    pdl__free_point(&point);
     return status;
 }
 
@@ -311,14 +193,14 @@ static pdl_status_t write_plot(const pdl_sim_sweep_t *sweep, const char *path)
 }
 
 /* The algorithms of the sweep are those of its points: all points have the same, in other orders. */
-static pdl_status_t report_sweep(const setting_t *setting, const point_t *points, int count)
+static pdl_status_t report_sweep(const pdl__setting_t *setting, const pdl__point_t *points, int count)
 {
-    const values_t  *v = setting->values;
-    pdl_sim_report_t reports[PDL__MAX_POINTS];
-    const char      *names[PDL__MAX_CHOSEN * 2];
-    pdl_sim_sweep_t  sweep = {reports, count, names, points[0].report.count, v->sweep_hosts != NULL};
-    const point_t   *last = &points[count - 1];
-    pdl_status_t     status = PDL_OK;
+    const values_t     *v = setting->values;
+    pdl_sim_report_t    reports[PDL__MAX_POINTS];
+    const char         *names[PDL__MAX_CHOSEN * 2];
+    pdl_sim_sweep_t     sweep = {reports, count, names, points[0].report.count, v->sweep_hosts != NULL, false};
+    const pdl__point_t *last = &points[count - 1];
+    pdl_status_t        status = PDL_OK;
 
     for (int p = 0; p < count; p++) reports[p] = points[p].report;
     if (sweep.algorithm_count > PDL__MAX_CHOSEN * 2) sweep.algorithm_count = PDL__MAX_CHOSEN * 2;
@@ -328,15 +210,13 @@ static pdl_status_t report_sweep(const setting_t *setting, const point_t *points
     return v->json ? pdl_report_sweep_json(&sweep, stdout) : pdl_report_sweep(&sweep, stdout);
 }
 
-static pdl_status_t run_sweep(setting_t *setting)
+static pdl_status_t run_sweep(pdl__setting_t *setting)
 {
     const values_t *v = setting->values;
     int64_t         values[PDL__MAX_POINTS];
     int             count, done = 0;
-    point_t        *points;
-    pdl_status_t    status = v->sweep_hosts != NULL
-                                 ? pdl__parse_sweep("sweep-hosts", v->sweep_hosts, PDL_UNIT_NONE, values, &count)
-                                 : pdl__parse_sweep("sweep-bytes", v->sweep_bytes, PDL_UNIT_BYTES, values, &count);
+    pdl__point_t   *points;
+    pdl_status_t    status = pdl__sweep_points(v, values, &count);
 
     if (status) return status;
     points = calloc((size_t)count, sizeof(*points));
@@ -344,12 +224,13 @@ static pdl_status_t run_sweep(setting_t *setting)
     for (; !status && done < count; done++) {
         pdl_topology_t *shared = v->sweep_hosts == NULL && done > 0 ? points[0].topology : NULL;
 
-        status = open_point(setting, v->sweep_hosts != NULL ? values[done] : 0, shared, &points[done]);
+        status = pdl__open_point(setting, v->sweep_hosts != NULL ? values[done] : 0, shared, &points[done]);
         if (!status)
-            status = run_point(setting, v->sweep_hosts != NULL ? (int64_t)v->bytes : values[done], &points[done]);
+            status = pdl__run_point(setting, v->sweep_hosts != NULL ? (int64_t)v->bytes : values[done], false,
+                                    &points[done]);
     }
     if (!status) status = report_sweep(setting, points, count);
-    for (int p = done - 1; p >= 0; p--) free_point(&points[p]);
+    for (int p = done - 1; p >= 0; p--) pdl__free_point(&points[p]);
     free(points);
     return status;
 }
@@ -368,7 +249,7 @@ static pdl_status_t run_plan(const values_t *v, const char *path)
                                  .ignore_memory = v->ignore_memory,
                                  .json = v->json};
 
-    if (v->name != NULL)
+    if (v->networks.count > 0)
         return pdl_error(PDL_ERR_INPUT, "%.100s: a plan runs on the network of its system; leave out --topology",
                          path);
     return pdl__simulate_plan(&values);
@@ -377,7 +258,9 @@ static pdl_status_t run_plan(const values_t *v, const char *path)
 static pdl_status_t run(const void *given, const pdl__operands_t *operands)
 {
     const values_t *v = given;
-    setting_t       setting;
+    values_t        one = *v;
+    char            name[4096];
+    pdl__setting_t  setting;
     pdl_status_t    status;
 
     if (operands->count > 0) return run_plan(v, operands->text[0]);
@@ -386,10 +269,15 @@ static pdl_status_t run(const void *given, const pdl__operands_t *operands)
         return pdl_error(PDL_ERR_INPUT, "--system, --set, --framework, --parameters, --slow and --ignore-memory "
                                         "are for a plan: give PLAN.yaml");
     memset(&setting, 0, sizeof(setting));
-    status = prepare(v, &setting);
+    snprintf(name, sizeof(name), "%s", v->networks.text[0]);
+    one.name = name;
+    status = prepare(&one, &setting);
+    if (!status && v->networks.count == 1) status = pdl__take_own_options(pdl__simulate_options, name, &one);
     if (!status) status = check_values(v, &setting.names);
-    if (!status) status = pdl__check_topology_options(options, v, v->name);
+    if (!status)
+        status = pdl__check_topology_options(pdl__simulate_options, v, v->networks.text, v->networks.count);
     if (status) return status;
+    if (v->networks.count > 1) return pdl__simulate_networks(&setting);
     return v->sweep_bytes != NULL || v->sweep_hosts != NULL ? run_sweep(&setting) : run_one(&setting);
 }
 
@@ -399,7 +287,7 @@ const pdl__command_t pdl__simulate_commands[] = {
          "PLAN.yaml [options] | --topology T --hosts P [--collective C] [--algorithm A|all] --bytes M [options]",
      .summary = "simulates a plan on its system, or collectives on a network, and ranks the algorithms",
      .notes = "An option that the topology does not have is refused; a plan ignores those of collectives.",
-     .options = options,
+     .options = pdl__simulate_options,
      .values = sizeof(values_t),
      .optional = 1,
      .run = run},
