@@ -1,12 +1,42 @@
 /*
- * Chooses by simulating the schedules on a network that was measured, beside what the MPI library's own took there.
+ * Chooses by simulating the schedules on a network that was measured, beside what the MPI library's own took there; on one machine by
+ * limits that were measured beside Open MPI 4.1.4 (docs/mpi.md). They stand here and nowhere else.
  */
 #include "comm/choose.h"
 
+#include <paradl/base/units.h>
 #include <paradl/sim/sim.h>
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* Bytes of a vector. */
+enum {
+    SHARED_BYTES = 256 << 10, /* through shared memory; above, MPI's single copies are as fast */
+    SMALL_BYTES = 2048,       /* left to the library, ... */
+    SMALL_BYTES_OF_TWO = 512, /* ... of two ranks that share memory, ... */
+    LARGE_BYTES_OF_TWO =
+        8 << 20, /* ... and of these what goes by messages and is not bound by the memory of the machine */
+};
+
+int64_t pdl__shared_limit(void)
+{
+    const char *text = getenv("PARADL_SHARED");
+    double      bytes;
+
+    return text != NULL && pdl_parse_quantity(text, PDL_UNIT_BYTES, &bytes) == PDL_OK ? (int64_t)bytes
+                                                                                      : SHARED_BYTES;
+}
+
+pdl__way_t pdl__choose_way(int ranks, int64_t shared_limit, double bytes)
+{
+    bool two = ranks == 2 && shared_limit > 0;
+
+    if (bytes <= (two ? SMALL_BYTES_OF_TWO : SMALL_BYTES)) return PDL__WAY_LIBRARY;
+    if (bytes <= (double)shared_limit) return PDL__WAY_SHARED;
+    return two && bytes < LARGE_BYTES_OF_TWO ? PDL__WAY_LIBRARY : PDL__WAY_MESSAGES;
+}
 
 double pdl__library_seconds(const pdl_message_layer_t *messages, double bytes)
 {

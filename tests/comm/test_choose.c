@@ -5,6 +5,7 @@
 #include "test.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 static pdl_topology_spec_t tree(void)
 {
@@ -97,6 +98,27 @@ static void the_network_decides(void)
     pdl_topology_destroy(network);
 }
 
+/* Small vectors are the library's, then those that fit go through shared memory; of two ranks, what is neither small nor large is the
+   library's as well. */
+static void one_machine_has_three_ways(void)
+{
+    const int64_t limit = 256 << 10;
+
+    CHECK_INT(pdl__choose_way(2, limit, 512), PDL__WAY_LIBRARY);
+    CHECK_INT(pdl__choose_way(2, limit, 513), PDL__WAY_SHARED);
+    CHECK_INT(pdl__choose_way(2, limit, (double)limit), PDL__WAY_SHARED);
+    CHECK_INT(pdl__choose_way(2, limit, (double)limit + 1), PDL__WAY_LIBRARY);
+    CHECK_INT(pdl__choose_way(2, limit, 8 << 20), PDL__WAY_MESSAGES);
+    CHECK_INT(pdl__choose_way(4, limit, 2048), PDL__WAY_LIBRARY);
+    CHECK_INT(pdl__choose_way(4, limit, 4096), PDL__WAY_SHARED);
+    CHECK_INT(pdl__choose_way(4, limit, 1 << 20), PDL__WAY_MESSAGES);
+    CHECK_INT(pdl__choose_way(2, 0, 4096), PDL__WAY_MESSAGES);
+    REQUIRE(setenv("PARADL_SHARED", "1MiB", 1) == 0);
+    CHECK_INT(pdl__shared_limit(), 1 << 20);
+    REQUIRE(unsetenv("PARADL_SHARED") == 0);
+    CHECK_INT(pdl__shared_limit(), limit);
+}
+
 static void mistakes_are_named(void)
 {
     pdl_topology_t *topology = NULL;
@@ -118,6 +140,7 @@ int main(void)
     RUN(files_keep_what_was_measured);
     RUN(times_of_the_library);
     RUN(the_network_decides);
+    RUN(one_machine_has_three_ways);
     RUN(mistakes_are_named);
     return test_done();
 }

@@ -116,17 +116,6 @@ static pdl_status_t choose_on_network(const pdl__state_t *state, pdl_collective_
                                  schedule);
 }
 
-/* Allreduces on one machine for which the library's own were measured to be as fast as anything of ours: of small vectors, and of two
-   ranks, where these have a mailbox, from what goes through it to what is bound by memory. */
-static bool library_is_best(const pdl__state_t *state, double bytes)
-{
-    enum { SMALL_BYTES = 2048, TINY_BYTES = 512, LARGE_BYTES = 8 << 20 };
-
-    if (!state->one_node) return false;
-    if (state->mailbox == NULL || state->ranks != 2) return bytes <= SMALL_BYTES;
-    return bytes <= TINY_BYTES || (bytes < LARGE_BYTES && !pdl__mailbox_takes(state->mailbox, (int64_t)bytes, 1));
-}
-
 pdl_status_t pdl__choose(pdl__state_t *state, pdl_collective_t collective, const char *wanted, double bytes,
                          pdl_schedule_t **schedule)
 {
@@ -136,7 +125,9 @@ pdl_status_t pdl__choose(pdl__state_t *state, pdl_collective_t collective, const
     if (strcmp(wanted, "auto") == 0) {
         if (pdl__settings()->network != NULL && state->ranks == pdl_topology_hosts(pdl__settings()->network))
             return choose_on_network(state, collective, bytes, schedule);
-        if (collective == PDL_COLL_ALLREDUCE && library_is_best(state, bytes)) return PDL_OK;
+        if (collective == PDL_COLL_ALLREDUCE && state->one_node &&
+            pdl__choose_way(state->ranks, pdl__mailbox_limit(state->mailbox), bytes) == PDL__WAY_LIBRARY)
+            return PDL_OK;
         if (state->price[collective] == NULL) status = find_prices(state, collective);
         if (status) return status;
         wanted = find_cheapest(state, collective, bytes);

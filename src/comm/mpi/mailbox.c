@@ -8,9 +8,8 @@
 #include "comm/mpi/mailbox.h"
 
 #include "base/memory.h"
+#include "comm/choose.h"
 #include "comm/mpi/check.h"
-
-#include <paradl/base/units.h>
 
 #include <fcntl.h>
 #include <sched.h>
@@ -24,7 +23,6 @@
 #define SLOTS      8
 #define MOST_RANKS 8  /* channels grow as their square */
 #define MOST_LIVE  16 /* segments of a process that makes them: a program may have any number of communicators */
-#define MOST_BYTES (256 << 10) /* of a vector; above, single copies by MPI are as fast */
 #define LINE       128
 #define LOOKS      100  /* in vain, after which MPI is given time, ... */
 #define PATIENCE   1000 /* ... others are given the core, ... */
@@ -85,15 +83,6 @@ static channel_t *map(const char *name, size_t bytes, bool create)
     return memory == MAP_FAILED ? NULL : memory;
 }
 
-/* PARADL_SHARED=SIZE is the largest vector that goes through it. */
-static int64_t largest_vector(void)
-{
-    const char *text = getenv("PARADL_SHARED");
-    double      bytes;
-
-    return text != NULL && pdl_parse_quantity(text, PDL_UNIT_BYTES, &bytes) == PDL_OK ? (int64_t)bytes : MOST_BYTES;
-}
-
 /* All ranks map it, or none; the first one decides. */
 static pdl_status_t join(pdl_mailbox_t *mailbox)
 {
@@ -102,7 +91,7 @@ static pdl_status_t join(pdl_mailbox_t *mailbox)
     size_t       bytes = segment_bytes(mailbox->ranks);
     pdl_status_t status;
 
-    mailbox->most_bytes = largest_vector();
+    mailbox->most_bytes = pdl__shared_limit();
     if (mailbox->rank == 0 && mailbox->most_bytes > 0 && atomic_load(&live) < MOST_LIVE) {
         snprintf(name, sizeof(name), "/paradl-%ld-%d", (long)getpid(), atomic_fetch_add(&names, 1));
         mailbox->channel = map(name, bytes, true);
@@ -154,9 +143,14 @@ void pdl_mailbox_destroy(pdl_mailbox_t *mailbox)
     free(mailbox);
 }
 
+int64_t pdl__mailbox_limit(const pdl_mailbox_t *mailbox)
+{
+    return mailbox != NULL ? mailbox->most_bytes : 0;
+}
+
 bool pdl__mailbox_takes(const pdl_mailbox_t *mailbox, int64_t bytes, int64_t extent)
 {
-    return mailbox != NULL && bytes <= mailbox->most_bytes && extent <= PDL__MAILBOX_SLOT_BYTES;
+    return bytes <= pdl__mailbox_limit(mailbox) && extent <= PDL__MAILBOX_SLOT_BYTES;
 }
 
 bool pdl__mailbox_send(pdl_mailbox_t *mailbox, int to, const void *from, size_t bytes)

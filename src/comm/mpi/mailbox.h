@@ -10,6 +10,8 @@
 
 #define PDL__MAILBOX_SLOT_BYTES (32 * 1024) /* the largest message */
 
+/* The largest vector that goes through it, as the first rank was told; 0 for NULL. */
+int64_t pdl__mailbox_limit(const pdl_mailbox_t *mailbox);
 /* Whether vectors of so many bytes go through it; NULL takes none. */
 bool pdl__mailbox_takes(const pdl_mailbox_t *mailbox, int64_t bytes, int64_t extent);
 /* Copies a message into the channel to a rank; false: its slots are full. */
