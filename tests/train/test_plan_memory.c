@@ -4,7 +4,8 @@
  */
 #include "random_plan.h"
 #include "test.h"
-#include <paradl/oracle/oracle.h>
+#include <math.h>
+#include <paradl/oracle/search.h>
 #include <paradl/train/dry.h>
 #include <string.h>
 
@@ -127,11 +128,72 @@ static void named_strategies(void)
     CHECK(2 * looked_at < ranks_in_all);
 }
 
+/* Two devices whose exchanges take long: every gather of sharded weights, and every reduction of a part, counts. */
+static const char pair[] =
+    "paradl: system/1\nname: pair\nsource: a test\nbackend: cpu\n"
+    "device: {name: core, memory: 1GB, memory_bandwidth: 800GB/s, peak: {fp32: 8TFLOP/s}, launch: 1us, reserved: "
+    "1MB}\n"
+    "levels:\n  - {name: node, transport: shared-memory, fanout: 2, bandwidth: 4GB/s, latency: 100us}\n";
+static const char blocks[] =
+    "paradl: model/1\nname: two\nextends: gpt2-124m\n"
+    "parameters: {layers: 2, hidden: 64, heads: 4, tokens: 64, vocabulary: 65, dropout: 0, bias: "
+    "0, gelu_tanh: 0}\n";
+
+/* The seconds of data parallelism within so much memory; 0: it is not possible. */
+static double seconds_within(const pdl_model_t *model, const pdl_system_t *system, double bytes)
+{
+    pdl_request_t         request = pdl_request_default();
+    pdl_memory_counter_t *counter;
+    pdl_parameters_t      parameters;
+    pdl_oracle_t         *oracle;
+    pdl_search_t         *search;
+
+    pdl_parameters_default(&parameters);
+    REQUIRE_OK(pdl_oracle_create(model, system, &parameters, &oracle));
+    REQUIRE_OK(pdl_memory_counter_create(system, 2, &counter));
+    request.pe = 2;
+    request.batch = 16;
+    request.strategy = pdl_strategy_find("data");
+    request.optimizer = PDL_OPTIMIZER_ADAM;
+    request.max_memory = bytes;
+    request.memory = pdl_memory_counter_count;
+    request.memory_context = counter;
+    REQUIRE_OK(pdl_search_run(oracle, &request, &search));
+    const pdl_projection_t *p = &search->candidates[0].projection;
+    double                  seconds = search->possible > 0 ? p->total_s : 0;
+    CHECK(seconds == 0 || p->memory_bytes <= bytes);
+    pdl_search_destroy(search);
+    pdl_memory_counter_destroy(counter);
+    pdl_oracle_destroy(oracle);
+    return seconds;
+}
+
+/* A plan that fits in some memory fits in more; a heavier policy must win by 2 %, which is all that may be lost. */
+static void more_memory_is_not_slower(void)
+{
+    static const double mib[] = {2.8, 3, 3.2, 3.4, 4.8};
+    const pdl_system_t *system;
+    pdl_model_t        *model;
+    double              fastest = INFINITY;
+
+    REQUIRE_OK(pdl_system_read_memory(pair, strlen(pair), "pair", &system));
+    REQUIRE_OK(pdl_model_read_yaml_memory(blocks, strlen(blocks), "two", &model));
+    for (size_t i = 0; i < sizeof(mib) / sizeof(*mib); i++) {
+        double seconds = seconds_within(model, system, mib[i] * 1024 * 1024);
+        CHECK(seconds > 0);
+        CHECK(seconds <= fastest / 0.98);
+        fastest = fmin(fastest, seconds);
+    }
+    pdl_model_destroy(model);
+    pdl_system_destroy(system);
+}
+
 int main(void)
 {
     REQUIRE_OK(pdl_backend_create_describing(NULL, 1, PDL_DTYPE_F32, &backend));
     RUN(random_plans);
     RUN(named_strategies);
+    RUN(more_memory_is_not_slower);
     pdl_backend_destroy(backend);
     return test_done();
 }
