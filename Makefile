@@ -61,7 +61,7 @@ test-report: report
 	@SOURCE="$(CURDIR)" PARADL_SHARE="$(CURDIR)/share" NODE_PATH="$(CURDIR)/build/report-npm/node_modules" \
 	    node tests/report/browser.js "$(CURDIR)/build/debug/paradl" "$(CURDIR)/build/report-test"
 	@command -v firefox-esr >/dev/null || { echo "Firefox: skipped, there is no firefox-esr"; exit 0; } && \
-	    PARADL_SHARE="$(CURDIR)/share" node tests/report/firefox.js firefox-esr "$(CURDIR)/build/debug/paradl" "$(CURDIR)/build/report-test"
+	    PARADL_SHARE="$(CURDIR)/share" timeout 600 node tests/report/firefox.js firefox-esr "$(CURDIR)/build/debug/paradl" "$(CURDIR)/build/report-test"
 
 demo: all report
 	build/release/paradl plan --model resnet50 --system abci-v --data imagenet --pe 512 --explain

@@ -178,4 +178,24 @@ function runCore(core, words, files) {
     };
     return {status: code, out: joined(printed[1]), error: joined(printed[2])};
 }
-if (typeof module === "object") module.exports = {runCore};
+
+/* The bytes that a page has in base 85 (docs/report_format.md). */
+function bytesOf(text) {
+    const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;,=>?@^_`{|}~", value = new Uint8Array(128);
+    for (let d = 0; d < 85; d++) value[digits.charCodeAt(d)] = d;
+    const bytes = new Uint8Array(Math.floor(text.length * 4 / 5)), last = text.length - text.length % 5;
+    let to = 0;
+    for (let i = 0; i < last; i += 5) {
+        const four = (((value[text.charCodeAt(i)] * 85 + value[text.charCodeAt(i + 1)]) * 85 + value[text.charCodeAt(i + 2)]) * 85 + value[text.charCodeAt(i + 3)]) * 85 + value[text.charCodeAt(i + 4)];
+        bytes[to++] = four >>> 24;
+        bytes[to++] = four >>> 16;
+        bytes[to++] = four >>> 8;
+        bytes[to++] = four;
+    }
+    if (to === bytes.length) return bytes;
+    let four = 0;
+    for (let k = 0; k < 5; k++) four = four * 85 + (last + k < text.length ? value[text.charCodeAt(last + k)] : 84);
+    for (let k = 0; to < bytes.length; k++) bytes[to++] = Math.floor(four / 256 ** (3 - k));
+    return bytes;
+}
+if (typeof module === "object") module.exports = {runCore, bytesOf};

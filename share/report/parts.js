@@ -89,7 +89,5 @@ function prepare(root) {
 }
 
 async function unpack(id) {
-    const text = atob(byId(id).textContent), bytes = new Uint8Array(text.length);
-    for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
-    return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
+    return new Response(new Blob([bytesOf(byId(id).textContent)]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
 }

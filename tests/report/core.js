@@ -5,14 +5,14 @@
  */
 "use strict";
 const fs = require("fs"), zlib = require("zlib"), path = require("path"), {spawnSync} = require("child_process");
-const {runCore} = require(path.join(process.env.SOURCE, "share/report/core.js")), {yamlToJson} = require(path.join(process.env.SOURCE, "share/report/yaml.js"));
+const {runCore, bytesOf} = require(path.join(process.env.SOURCE, "share/report/core.js")), {yamlToJson} = require(path.join(process.env.SOURCE, "share/report/yaml.js"));
 const [paradl, scratch, extent] = process.argv.slice(2);
 
 const command = (words) => spawnSync(paradl, words, {encoding: "utf8", maxBuffer: 1 << 28, timeout: 60000});
 const packed = (page, id) => {
     const begin = page.indexOf(`id="${id}">`);
     if (begin < 0) throw new Error(`the page has no ${id}: is the core built?`);
-    return zlib.gunzipSync(Buffer.from(page.slice(begin + id.length + 5, page.indexOf("</script>", begin)), "base64"));
+    return zlib.gunzipSync(bytesOf(page.slice(begin + id.length + 6, page.indexOf("</script>", begin))));
 };
 
 /* One unit in the last place. */

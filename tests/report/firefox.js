@@ -38,12 +38,16 @@ async function connect() {
     throw new Error("Firefox does not answer");
 }
 
+/* An answer is waited for a minute at most: a browser that hangs fails the test and says in what. */
 async function send(name, parameters) {
-    const text = JSON.stringify([0, ++asked, name, parameters]);
-    const answer = await new Promise((resolve) => {
-        waiting.set(asked, resolve);
+    const id = ++asked, text = JSON.stringify([0, id, name, parameters]);
+    let timer;
+    const answer = await new Promise((resolve, reject) => {
+        timer = setTimeout(() => reject(new Error("Firefox does not answer " + text.slice(0, 300))), 60000);
+        waiting.set(id, resolve);
         socket.write(Buffer.byteLength(text) + ":" + text);
-    });
+    }).finally(() => clearTimeout(timer));
+    waiting.delete(id);
     if (answer[2]) throw new Error(name + ": " + answer[2].message);
     return answer[3];
 }
@@ -84,9 +88,11 @@ async function answers() {
         const session = await send("WebDriver:NewSession", {});
         const count = await everyKind(), milliseconds = await answers();
         console.log(`Firefox ${session.capabilities.browserVersion}: ${count} pages, a link answered after ${milliseconds} ms` + (failures > 0 ? `, ${failures} failures` : ""));
-        await send("Marionette:Quit", {flags: ["eForceQuit"]}).catch(() => null);
+    } catch (error) {
+        failures++;
+        console.log("FAILED: " + error.message);
     } finally {
-        child.kill();
+        child.kill("SIGKILL"); /* one that hangs does not hear of less */
         await pause(500);
         fs.rmSync(profile, {recursive: true, force: true, maxRetries: 5, retryDelay: 200});
     }

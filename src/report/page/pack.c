@@ -26,10 +26,28 @@ void pdl__base64(const void *data, size_t size, FILE *stream)
     }
 }
 
+/* Those of RFC 1924, with a comma in place of "<", which would begin markup. */
+static const char digits85[] =
+    "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;,=>?@^_`{|}~";
+
+/* Four bytes are five digits, the highest first; of fewer bytes one digit more than these. */
+static void write_base85(const unsigned char *from, size_t size, FILE *stream)
+{
+    for (size_t i = 0; i < size; i += 4) {
+        size_t   left = size - i < 4 ? size - i : 4;
+        uint32_t four = 0;
+        char     five[5];
+
+        for (size_t k = 0; k < 4; k++) four = four << 8 | (k < left ? from[i + k] : 0);
+        for (int k = 4; k >= 0; k--, four /= 85) five[k] = digits85[four % 85];
+        fwrite(five, 1, left + 1, stream);
+    }
+}
+
 void pdl__pack_element(const char *id, const void *data, size_t size, FILE *stream)
 {
     fprintf(stream, "<script type=\"application/octet-stream\" id=\"%s\">", id);
-    pdl__base64(data, size, stream);
+    write_base85(data, size, stream);
     fputs("</script>\n", stream);
 }
 
@@ -55,30 +73,25 @@ pdl_status_t pdl__pack(const void *data, size_t size, void **packed, size_t *len
     return pdl__no_memory("for packing a page");
 }
 
-static int digit_of(char c)
+static bool read_base85(const char *text, size_t size, unsigned char *to, size_t *length)
 {
-    if (c >= 'A' && c <= 'Z') return c - 'A';
-    if (c >= 'a' && c <= 'z') return c - 'a' + 26;
-    if (c >= '0' && c <= '9') return c - '0' + 52;
-    return c == '+' ? 62 : c == '/' ? 63 : -1;
-}
+    int digit_of[256];
 
-static bool read_base64(const char *text, size_t size, unsigned char *to, size_t *length)
-{
-    uint32_t bits = 0;
-    int      held = 0;
-
-    while (size > 0 && text[size - 1] == '=') size--;
+    for (int c = 0; c < 256; c++) digit_of[c] = -1;
+    for (int d = 0; d < 85; d++) digit_of[(unsigned char)digits85[d]] = d;
     *length = 0;
-    for (size_t i = 0; i < size; i++) {
-        int digit = digit_of(text[i]);
+    for (size_t i = 0; i < size; i += 5) {
+        size_t   left = size - i < 5 ? size - i : 5;
+        uint64_t four = 0;
 
-        if (digit < 0) return false;
-        bits = bits << 6 | (uint32_t)digit;
-        held += 6;
-        if (held < 8) continue;
-        held -= 8;
-        to[(*length)++] = (unsigned char)(bits >> held);
+        for (size_t k = 0; k < 5; k++) {
+            int digit = k < left ? digit_of[(unsigned char)text[i + k]] : 84;
+
+            if (digit < 0) return false;
+            four = four * 85 + (uint64_t)digit;
+        }
+        if (left == 1 || (left == 5 && four > UINT32_MAX)) return false;
+        for (size_t k = 0; k + 1 < left; k++) to[(*length)++] = (unsigned char)(four >> (24 - 8 * k));
     }
     return true;
 }
@@ -111,7 +124,7 @@ pdl_status_t pdl__unpack(const char *text, size_t size, const char *path, void *
     unsigned char *packed = malloc(size + 1), *unpacked = NULL;
     z_stream       z = {.next_in = packed};
     size_t         packed_length;
-    bool whole = packed != NULL && read_base64(text, size, packed, &packed_length) && packed_length < UINT_MAX;
+    bool whole = packed != NULL && read_base85(text, size, packed, &packed_length) && packed_length < UINT_MAX;
 
     if (whole) z.avail_in = (uInt)packed_length;
     if (whole && inflateInit2(&z, 15 + 16) == Z_OK) {
