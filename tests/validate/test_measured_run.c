@@ -93,6 +93,12 @@ static void numbers_may_be_given_by_hand(void)
     CHECK_INT(pdl_measured_run_read("iteration_s=fast", &run), PDL_ERR_INPUT);
     CHECK_INT(pdl_measured_run_read("iteration_s=1,speed=2", &run), PDL_ERR_INPUT);
     CHECK(strstr(pdl_error_message(), "\"speed=2\"") != NULL);
+    CHECK_INT(pdl_measured_run_read("iteration_s=1,iteration_s=2", &run), PDL_ERR_INPUT);
+    CHECK(strstr(pdl_error_message(), "twice") != NULL);
+    CHECK_INT(pdl_measured_run_read("iteration_s=1,compute_s=0.8,comm_s=0.4", &run), PDL_ERR_INPUT);
+    CHECK(strstr(pdl_error_message(), "the parts take 1.2 s") != NULL);
+    CHECK_INT(pdl_measured_run_read("iteration_s=1,memory=70", &run), PDL_ERR_INPUT);
+    CHECK(strstr(pdl_error_message(), "memory=70GiB") != NULL);
 }
 
 static void what_is_missing_is_said(void)

@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_BYTES ((size_t)1 << 30)
+#define MOST_BYTES   ((size_t)1 << 30)
+#define LEAST_MEMORY (1 << 20)
 
 pdl_measured_run_t pdl__measured_nothing(void)
 {
@@ -82,6 +83,25 @@ pdl_status_t pdl__measured_log(pdl_arena_t *arena, const char *text, size_t leng
     return PDL_OK;
 }
 
+/* Slips of those who type: parts of another iteration, and gigabytes without their unit. */
+static pdl_status_t check_numbers(const pdl_measured_run_t *run)
+{
+    const double part[] = {run->compute_s, run->comm_s, run->idle_s, run->io_s};
+    double       sum = 0;
+
+    for (int i = 0; i < 4; i++) sum += isnan(part[i]) ? 0 : part[i];
+    if (sum > 1.001 * run->iteration_s)
+        return pdl_error(
+            PDL_ERR_INPUT,
+            "--measured: the parts take %g s, longer than iteration_s=%g: comm_s is communication that is "
+            "not overlapped",
+            sum, run->iteration_s);
+    if (run->memory_bytes < LEAST_MEMORY)
+        return pdl_error(PDL_ERR_INPUT, "--measured: memory=%g is in bytes: add a unit, such as memory=%gGiB",
+                         run->memory_bytes, run->memory_bytes);
+    return PDL_OK;
+}
+
 /* "iteration_s=2.1,comm_s=400ms,memory=70GiB" */
 static pdl_status_t read_numbers(const char *text, pdl_measured_run_t *run)
 {
@@ -107,13 +127,15 @@ static pdl_status_t read_numbers(const char *text, pdl_measured_run_t *run)
                 "--measured: \"%.40s\" is no file and none of iteration_s=, compute_s=, comm_s=, idle_s=, "
                 "io_s= and memory=",
                 text);
+        if (!isnan(*known[k].value))
+            return pdl_error(PDL_ERR_INPUT, "--measured: %s is given twice: leave one out", known[k].key);
         snprintf(number, sizeof(number), "%.*s", (int)fmin((double)(length - name - 1), 39), text + name + 1);
         if (pdl_parse_quantity(number, known[k].unit, known[k].value))
             return pdl_error(PDL_ERR_INPUT, "--measured: %s: %s", known[k].key, pdl_error_message());
         text += length + (text[length] == ',');
     }
     snprintf(run->source, sizeof(run->source), "numbers given by hand");
-    return PDL_OK;
+    return check_numbers(run);
 }
 
 static pdl_status_t check(const pdl_measured_run_t *run, const char *name)
@@ -146,6 +168,12 @@ pdl_status_t pdl_measured_run_read_memory(const char *text, size_t length, const
     return status;
 }
 
+/* Handlers of PyTorch's profiler may compress what they write. */
+static bool is_compressed(const char *text, size_t length)
+{
+    return length >= 2 && (unsigned char)text[0] == 0x1f && (unsigned char)text[1] == 0x8b;
+}
+
 pdl_status_t pdl_measured_run_read(const char *given, pdl_measured_run_t *run)
 {
     pdl_measured_run_t read = pdl__measured_nothing();
@@ -161,7 +189,10 @@ pdl_status_t pdl_measured_run_read(const char *given, pdl_measured_run_t *run)
     }
     status = pdl__file_read_large(given, MOST_BYTES, &text, &length);
     if (status) return status;
-    status = pdl_measured_run_read_memory(text, length, given, run);
+    if (is_compressed(text, length))
+        status = pdl_error(PDL_ERR_INPUT, "%s: the file is compressed: unpack it first, gunzip %s", given, given);
+    else
+        status = pdl_measured_run_read_memory(text, length, given, run);
     free(text);
     return status;
 }
