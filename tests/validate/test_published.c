@@ -40,6 +40,13 @@ static pdl_published_t *projected_text(const char *text)
     return runs;
 }
 
+static double projected_of(const pdl_published_t *runs, const char *id)
+{
+    for (size_t i = 0; i < pdl_published_count(runs); i++)
+        if (strcmp(pdl_published_row(runs, i)->id, id) == 0) return pdl_published_row(runs, i)->projected_s;
+    return 0;
+}
+
 static void stored_parameters_are_accurate(void)
 {
     pdl_published_t *runs = NULL;
@@ -51,11 +58,11 @@ static void stored_parameters_are_accurate(void)
     pdl_published_summary_t s = pdl_published_summary(runs);
     pdl_published_score_t   all = pdl_published_score(runs, NULL);
     CHECK_INT(all.rows, 1523);
-    CHECK(all.expressed >= 1487);
+    CHECK(all.expressed >= 1489); /* two of them with states on the host */
     CHECK_INT(s.sources, 20);
     CHECK(s.source_mean < 0.1);
     CHECK(s.memory_mean < 0.06);
-    CHECK(s.rank_correlation > 0.82);
+    CHECK(s.rank_correlation > 0.83);
     CHECK(all.false_oom <= 12);
     CHECK_INT(all.oom_found, 2);
     for (size_t i = 0; i < pdl_published_count(runs); i++) {
@@ -63,6 +70,9 @@ static void stored_parameters_are_accurate(void)
         CHECK(row->expressed ? row->low_s <= row->projected_s && row->projected_s <= row->high_s
                              : row->reason[0] != '\0');
     }
+    /* Heads of 216 and of 108 values, whose rows are not aligned: measured 1.42 times as long. */
+    CHECK(projected_of(runs, "bigscience_a100-0037") > 0);
+    CHECK(projected_of(runs, "bigscience_a100-0039") > 1.2 * projected_of(runs, "bigscience_a100-0037"));
     pdl_published_destroy(runs);
 }
 

@@ -16,7 +16,8 @@ typedef struct pdl_compute_cost {
     double                item_bytes;
     double                cast_bytes; /* moved per factor of an 8-bit product; 0 for other precisions */
     double                attention_flop_per_s, expert_flop_per_s;
-    double                wide_flop_per_s; /* of products that stay in 16 bits beside 8-bit ones */
+    double                plain_flop_per_s; /* of products that are not for tensor cores */
+    double                wide_flop_per_s;  /* of products that stay in 16 bits beside 8-bit ones */
     double                narrow_tile;
     bool                  causal_skip, fused_attention, fused_softmax;
     double                norm_factor, batch_norm_factor, loss_bytes, few_channels;

@@ -232,8 +232,8 @@ static bool read_policies(const pdl_published_rules_t *rules, cells_t *c, pdl_pu
     r->framework = pdl__published_framework(rules, program);
     if (!r->framework) return refuse(&line->row, "no rule for framework %.60s", text(c, "framework"));
     if (!precision) return refuse(&line->row, "no rule for precision %.60s", text(c, "precision"));
-    if (strstr(text(c, "offload"), "optimizer") || strstr(text(c, "offload"), "param"))
-        return refuse(&line->row, "states offloaded to the host are not modelled");
+    if (strstr(text(c, "offload"), "optimizer")) r->config.optimizer_tier = PDL_TIER_HOST;
+    r->weights_on_host = strstr(text(c, "offload"), "param") != NULL;
     pdl_yaml_enum(precision, pdl_precision_names, PDL_PRECISION_COUNT, &index);
     r->config.precision = (pdl_precision_t)index;
     r->config.optimizer = is_transformer(c) ? PDL_OPTIMIZER_ADAM : PDL_OPTIMIZER_MOMENTUM;

@@ -165,6 +165,22 @@ static void freeze(pdl_projection_t *out, double memory_bytes)
     out->fits = out->memory_bytes <= memory_bytes;
 }
 
+/* Shares of the weights that are with the host come over its link for forward, for the repeated one and for backward, beside
+   computation that is longer everywhere but in tiny runs; gradients go there. */
+static void move_weights(const pdl_machine_t *m, const pdl_recipe_t *r, pdl_projection_t *out)
+{
+    double passes = (r->config.recompute == PDL_RECOMPUTE_NONE ? 2 : 3) * (double)r->config.micro_batches;
+    double seconds =
+        pdl_host_link_seconds(&m->system.device.host_link, PDL_HOST_TO_DEVICE, passes * out->memory.weights);
+    double grow = 1 + fmax(0, seconds - out->compute_s) / out->total_s;
+
+    out->total_s *= grow;
+    out->low_s *= grow;
+    out->high_s *= grow;
+    out->memory_bytes -= out->memory.weights + out->memory.gradients;
+    out->fits = out->memory_bytes <= m->system.device.memory_bytes;
+}
+
 static pdl_status_t project_line(pdl_machine_t *m, const pdl_parameters_t *p, pdl_published_line_t *line)
 {
     pdl_recipe_t trial = line->recipe;
@@ -181,6 +197,7 @@ static pdl_status_t project_line(pdl_machine_t *m, const pdl_parameters_t *p, pd
     if (!status && trial.keeps_products)
         status = add_products(m->oracle, &trial, m->system.device.memory_bytes, &line->projection);
     if (!status) expert_exchange(m, p, &trial, &line->projection);
+    if (!status && trial.weights_on_host) move_weights(m, &trial, &line->projection);
     line->batch = trial.config.batch;
     return status;
 }

@@ -49,6 +49,7 @@ typedef struct pdl_recipe {
     bool                   keeps_products; /* "selective_op": every other product is kept, the rest is made again */
     bool                   tensors_only;   /* memory is that of tensors, without the context of the device */
     bool                   adapters;       /* fine-tuning of small matrices beside frozen weights */
+    bool                   weights_on_host;
     int64_t                micro_batch;
     int64_t                stage_blocks[64]; /* of every stage, where the source says; else all 0 */
     int64_t                experts_over;     /* ranks that share the experts out; 1: none */
