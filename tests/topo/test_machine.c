@@ -74,7 +74,7 @@ static void routes_are_those_of_contention(void)
     }
     /* With equal sizes the slowest rate decides when the last message ends. */
     CHECK_OK(pdl_contention_run(system, false, messages, MESSAGES, NULL, &last));
-    CHECK_OK(pdl_maxmin_rates(pdl_topology_link_count(topology), capacity, MESSAGES, start, route, rates));
+    CHECK_OK(pdl_maxmin_rates(pdl_topology_link_count(topology), capacity, MESSAGES, start, route, NULL, rates));
     for (int m = 0; m < MESSAGES; m++) slowest = fmax(slowest, 1e6 / rates[m]);
     CHECK_NEAR(last, slowest, 1e-9);
     free(rates);

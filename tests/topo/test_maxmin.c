@@ -111,7 +111,7 @@ static void random_networks_are_fair(void)
         network_t net;
         double    rates[MOST_FLOWS], expected[MOST_FLOWS];
         draw_network(&net);
-        CHECK_OK(pdl_maxmin_rates(net.links, net.capacity, net.flows, net.start, net.route, rates));
+        CHECK_OK(pdl_maxmin_rates(net.links, net.capacity, net.flows, net.start, net.route, NULL, rates));
         pour(&net, expected);
         for (int f = 0; f < net.flows; f++) CHECK_NEAR(rates[f], expected[f], 1e-8);
         check_fair(&net, rates);
@@ -125,12 +125,25 @@ static void flows_share_a_chain_of_links(void)
     const int    start[] = {0, 2, 3, 4, 5, 5}, route[] = {0, 1, 1, 1, 0};
     double       rates[5];
 
-    CHECK_OK(pdl_maxmin_rates(2, capacity, 5, start, route, rates));
+    CHECK_OK(pdl_maxmin_rates(2, capacity, 5, start, route, NULL, rates));
     CHECK_NEAR(rates[0], 4, 0);
     CHECK_NEAR(rates[1], 4, 0);
     CHECK_NEAR(rates[2], 4, 0);
     CHECK_NEAR(rates[3], 6, 0);
     CHECK(isinf(rates[4]));
+}
+
+/* Flows that are alike may be given as one. */
+static void flows_may_stand_for_several(void)
+{
+    const double capacity[] = {10, 12};
+    const int    start[] = {0, 2, 3, 4}, route[] = {0, 1, 1, 0}, times[] = {1, 2, 1};
+    double       rates[3];
+
+    CHECK_OK(pdl_maxmin_rates(2, capacity, 3, start, route, times, rates));
+    CHECK_NEAR(rates[0], 4, 0);
+    CHECK_NEAR(rates[1], 4, 0);
+    CHECK_NEAR(rates[2], 6, 0);
 }
 
 static void wrong_networks_are_refused(void)
@@ -139,10 +152,10 @@ static void wrong_networks_are_refused(void)
     const int    start[] = {0, 1}, back[] = {1, 0}, route[] = {0}, beyond[] = {1};
     double       rate;
 
-    CHECK_ERROR(pdl_maxmin_rates(1, negative, 1, start, route, &rate), "capacity of link 0");
-    CHECK_ERROR(pdl_maxmin_rates(1, capacity, 1, back, route, &rate), "ends before it starts");
-    CHECK_ERROR(pdl_maxmin_rates(1, capacity, 1, start, beyond, &rate), "link 1 of 1");
-    CHECK_OK(pdl_maxmin_rates(0, NULL, 0, NULL, NULL, NULL));
+    CHECK_ERROR(pdl_maxmin_rates(1, negative, 1, start, route, NULL, &rate), "capacity of link 0");
+    CHECK_ERROR(pdl_maxmin_rates(1, capacity, 1, back, route, NULL, &rate), "ends before it starts");
+    CHECK_ERROR(pdl_maxmin_rates(1, capacity, 1, start, beyond, NULL, &rate), "link 1 of 1");
+    CHECK_OK(pdl_maxmin_rates(0, NULL, 0, NULL, NULL, NULL, NULL));
 }
 
 /* Rings of many flows on equal links fill in one round; the time must not grow with the square. */
@@ -160,7 +173,7 @@ static void many_flows_are_solved(void)
         route[2 * f + 1] = (f + 1) % FLOWS;
     }
     start[FLOWS] = 2 * FLOWS;
-    CHECK_OK(pdl_maxmin_rates(FLOWS, capacity, FLOWS, start, route, rates));
+    CHECK_OK(pdl_maxmin_rates(FLOWS, capacity, FLOWS, start, route, NULL, rates));
     CHECK_NEAR(rates[0], 0.5, 0);
     CHECK_NEAR(rates[1], 1.5, 0);
     free(capacity);
@@ -172,6 +185,7 @@ static void many_flows_are_solved(void)
 int main(void)
 {
     RUN(flows_share_a_chain_of_links);
+    RUN(flows_may_stand_for_several);
     RUN(random_networks_are_fair);
     RUN(wrong_networks_are_refused);
     RUN(many_flows_are_solved);

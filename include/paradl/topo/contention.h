@@ -25,9 +25,10 @@ extern "C" {
 #endif
 
 /* Max-min fair rates of flows over links. Flow f crosses route[start[f]] .. route[start[f+1]-1]; a flow
-   without links gets an infinite rate. rates has `flows` entries. */
+   without links gets an infinite rate. It stands for times[f] such flows, or for one where times is NULL. rates has `flows` entries,
+   the rate of each of them. */
 pdl_status_t pdl_maxmin_rates(int links, const double *capacity, int flows, const int *start, const int *route,
-                              double *rates);
+                              const int *times, double *rates);
 
 typedef struct pdl_message {
     int64_t from, to;

@@ -20,6 +20,7 @@ typedef struct heap_entry {
 typedef struct filling {
     int           links;
     double       *left;  /* capacity of each link that no fixed flow uses */
+    const int    *times; /* that each flow is there; NULL: once */
     int          *open;  /* route entries of flows not yet fixed, by link */
     int          *begin; /* flows of link e: member[begin[e]] .. member[begin[e + 1] - 1] */
     int          *member;
@@ -64,11 +65,12 @@ static double share_of(const filling_t *fill, int link, double level)
 
 static void list_members(filling_t *fill, int flows, const int *start, const int *route)
 {
-    for (int i = start[0]; i < start[flows]; i++) fill->begin[route[i] + 1]++;
-    for (int e = 0; e < fill->links; e++) {
-        fill->open[e] = fill->begin[e + 1];
-        fill->begin[e + 1] += fill->begin[e];
-    }
+    for (int f = 0; f < flows; f++)
+        for (int i = start[f]; i < start[f + 1]; i++) {
+            fill->begin[route[i] + 1]++;
+            fill->open[route[i]] += fill->times == NULL ? 1 : fill->times[f];
+        }
+    for (int e = 0; e < fill->links; e++) fill->begin[e + 1] += fill->begin[e];
     for (int f = flows - 1; f >= 0; f--) /* backwards: begin[e + 1] counts down to the start of link e */
         for (int i = start[f]; i < start[f + 1]; i++) fill->member[--fill->begin[route[i] + 1]] = f;
     for (int e = 0; e < fill->links; e++) fill->begin[e] = fill->begin[e + 1];
@@ -95,11 +97,12 @@ static void fill_links(filling_t *fill, const int *start, const int *route, doub
         for (int i = fill->begin[link]; i < fill->begin[link + 1]; i++) {
             int flow = fill->member[i];
             if (rates[flow] >= 0) continue;
+            int times = fill->times == NULL ? 1 : fill->times[flow];
             rates[flow] = level;
             fill->flows--;
             for (int j = start[flow]; j < start[flow + 1]; j++) {
-                fill->left[route[j]] -= level;
-                fill->open[route[j]]--;
+                fill->left[route[j]] -= times * level;
+                fill->open[route[j]] -= times;
             }
         }
         pop(fill);
@@ -123,7 +126,7 @@ static pdl_status_t check_input(int links, const double *capacity, int flows, co
 }
 
 pdl_status_t pdl_maxmin_rates(int links, const double *capacity, int flows, const int *start, const int *route,
-                              double *rates)
+                              const int *times, double *rates)
 {
     pdl_status_t st = check_input(links, capacity, flows, start, route);
     if (st || flows == 0) return st;
@@ -131,6 +134,7 @@ pdl_status_t pdl_maxmin_rates(int links, const double *capacity, int flows, cons
     size_t    n = (size_t)links, entries = (size_t)(start[flows] - start[0]);
     filling_t fill = {
         .links = links,
+        .times = times,
         .left = malloc((n + 1) * sizeof(double)),
         .open = calloc(n + 1, sizeof(int)),
         .begin = calloc(n + 2, sizeof(int)),
