@@ -1,4 +1,4 @@
 #!/usr/bin/env bash
-# Speed of the oracle on one core; see bench_oracle.c.
+# Speed of the oracle; see bench_oracle.c.
 set -euo pipefail
 exec "$(dirname "$PARADL")/bench/bench_oracle"

@@ -416,6 +416,32 @@ static void reasons_name_what_is_in_the_way(void)
     expect_reason("resnet50", "3d", 13, "13 devices are no product of two axes: the number is prime");
 }
 
+/* Strategies are searched side by side: each comes out as it does alone, to the last bit. */
+static void strategies_do_not_depend_on_each_other(void)
+{
+    bench_t b = begin("gpt2-124m", "selene", 32);
+    b.request.named = true;
+    pdl_search_t *together = search(&b);
+    int64_t       configurations = 0;
+
+    for (int i = 0; (b.request.strategy = pdl_strategy_at(i)) != NULL; i++) {
+        if (b.request.strategy->axes == 0 || b.request.strategy->per_layer) continue;
+        pdl_search_t          *alone = search(&b);
+        const pdl_candidate_t *x = &alone->candidates[0], *y = find(together, b.request.strategy->name);
+
+        CHECK_INT(x->possible, y->possible);
+        CHECK_STR(x->reason, y->reason);
+        CHECK_NEAR(x->score, y->score, 0);
+        CHECK_NEAR(x->projection.memory_bytes, y->projection.memory_bytes, 0);
+        configurations += alone->configurations;
+        pdl_search_destroy(alone);
+    }
+    CHECK_INT(together->configurations, configurations);
+    CHECK(find(together, "mixed") == NULL);
+    pdl_search_destroy(together);
+    end(&b);
+}
+
 int main(void)
 {
     RUN(all_have_one_batch);
@@ -430,5 +456,6 @@ int main(void)
     RUN(advice_is_new);
     RUN(reasons_are_true);
     RUN(reasons_name_what_is_in_the_way);
+    RUN(strategies_do_not_depend_on_each_other);
     return test_done();
 }

@@ -32,6 +32,7 @@ typedef struct pdl_request {
     int64_t               samples_per_pe; /* the batch is so many times pe; 0: chosen (docs/oracle.md, "Search") */
     int64_t               micro_batches;  /* of a replica; 0: chosen */
     const pdl_strategy_t *strategy;       /* NULL: all */
+    bool                  named;          /* all but those that give every layer a layout of its own */
     pdl_goal_t            goal;
     pdl_optimizer_t       optimizer;
     pdl_precision_t       precision;

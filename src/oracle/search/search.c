@@ -374,7 +374,7 @@ pdl_status_t pdl__finish_candidate(pdl__searcher_t *s)
     return status;
 }
 
-static pdl_status_t search_strategy(pdl__searcher_t *s, const pdl_strategy_t *strategy, pdl_candidate_t *candidate)
+pdl_status_t pdl__search_strategy(pdl__searcher_t *s, const pdl_strategy_t *strategy, pdl_candidate_t *candidate)
 {
     *candidate = (pdl_candidate_t){.config = {.strategy = strategy}};
     memset(&s->leanest, 0, sizeof(s->leanest));
@@ -393,33 +393,6 @@ static pdl_status_t search_strategy(pdl__searcher_t *s, const pdl_strategy_t *st
     return s->status ? s->status : pdl__finish_candidate(s);
 }
 
-/* A mixed plan that is one of the named strategies does not stand beside it. */
-static void leave_out_twin(const pdl_strategy_t *asked, pdl_candidate_t *found)
-{
-    const pdl_strategy_t *name = found->config.strategy;
-
-    if (!found->possible || name == asked) return;
-    pdl_plan_destroy(found->plan);
-    *found = (pdl_candidate_t){.same_as = name, .config = {.strategy = asked}};
-    snprintf(found->reason, sizeof(found->reason), "same as %s: no layer gains from a layout of its own",
-             name->name);
-}
-
-static pdl_status_t search_all(pdl__searcher_t *s, pdl_search_t *search)
-{
-    const pdl_strategy_t *strategy;
-    pdl_status_t          status = PDL_OK;
-
-    for (int i = 0; (strategy = pdl_strategy_at(i)) != NULL && !status; i++) {
-        pdl_candidate_t *candidate = &search->candidates[search->count];
-        if ((s->request->pe == 1) != (strategy->axes == 0)) continue;
-        status = search_strategy(s, strategy, candidate);
-        if (!status) leave_out_twin(strategy, candidate);
-        search->count++;
-    }
-    return status;
-}
-
 static pdl_status_t check_request(const pdl_oracle_t *oracle, const pdl_request_t *r)
 {
     if (r->pe < 1) return pdl_error(PDL_ERR_INPUT, "%lld devices: at least 1", (long long)r->pe);
@@ -435,7 +408,7 @@ static pdl_status_t search_one(pdl__searcher_t *s, pdl_search_t *search)
     const pdl_strategy_t *strategy = s->request->strategy;
 
     if (s->request->pe == 1 && strategy->per_layer) strategy = pdl_strategy_find("serial");
-    return search_strategy(s, strategy, &search->candidates[search->count++]);
+    return pdl__search_strategy(s, strategy, &search->candidates[search->count++]);
 }
 
 /* The model of the project's own trainer counts what a process needs besides, which is not part of a given limit. */
@@ -463,7 +436,7 @@ pdl_status_t pdl_search_run(pdl_oracle_t *oracle, const pdl_request_t *request, 
             pdl__choose_batch(oracle, request, &search->batch, search->batch_reason, sizeof(search->batch_reason));
     chosen.batch = search->batch;
     if (request->max_memory > 0) oracle->memory_cap = cap_of(oracle, request->max_memory);
-    if (!status) status = request->strategy == NULL ? search_all(&s, search) : search_one(&s, search);
+    if (!status) status = request->strategy == NULL ? pdl__search_all(&s, search, rows) : search_one(&s, search);
     pdl__shortlist_free(&s.shortlist);
     if (!status && request->exact != NULL) status = pdl__search_exactly(&s, search);
     if (!status) pdl_search_rank(search);

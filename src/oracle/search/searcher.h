@@ -23,6 +23,11 @@ typedef struct pdl__searcher {
     pdl_status_t         status; /* a failure other than "not possible" */
 } pdl__searcher_t;
 
+/* The best of one strategy. */
+pdl_status_t pdl__search_strategy(pdl__searcher_t *s, const pdl_strategy_t *strategy, pdl_candidate_t *candidate);
+/* The best of each, of at most so many `rows`, into the candidates of `search`. */
+pdl_status_t pdl__search_all(pdl__searcher_t *s, pdl_search_t *search, int rows);
+
 /* Replaces the memory of the candidates that are shown by what request->memory says, ranks them again. */
 pdl_status_t pdl__count_memory(const pdl__searcher_t *s, pdl_search_t *search);
 
