@@ -52,6 +52,7 @@ void pdl_oracle_destroy(pdl_oracle_t *oracle)
     if (!oracle) return;
     pdl__oracle_forget(oracle);
     pdl__sends_free(oracle->sends);
+    pdl__kept_replays_free(oracle->replays);
     pdl_backend_destroy(oracle->backend);
     free(oracle->groups);
     free(oracle);
@@ -62,6 +63,8 @@ void pdl_oracle_set_parameters(pdl_oracle_t *oracle, const pdl_parameters_t *par
     pdl__oracle_forget(oracle);
     memset(oracle->groups, 0, PDL_GROUP_SLOTS * sizeof(*oracle->groups));
     oracle->group_count = 0;
+    pdl__kept_replays_free(oracle->replays);
+    oracle->replays = NULL;
     oracle->p = *parameters;
 }
 

@@ -37,6 +37,14 @@ static void level_speed(const pdl_oracle_t *oracle, int level, double *step_s, d
     *efficiency = level == 0 ? p->fabric_efficiency : p->network_efficiency;
 }
 
+/* To 43 bits: however a price was summed up, it is the same number, and a replay at it is known again. */
+static double rounded(double seconds)
+{
+    double part = seconds * 1025;
+
+    return part - (part - seconds);
+}
+
 /* Messages of different sizes run by themselves. */
 static pdl_status_t price_sizes(pdl_prices_t *prices, int stages, int64_t stride, const int *to,
                                 const double *bytes, double *seconds)
@@ -66,7 +74,7 @@ static pdl_status_t price_sizes(pdl_prices_t *prices, int stages, int64_t stride
         level_speed(closed->oracle, pdl__sends_level(closed->oracle->system, messages[i].from, messages[i].to),
                     &step_s, &efficiency);
         status = pdl_contention_latency(closed->oracle->system, messages[i].from, messages[i].to, &way_s);
-        seconds[stage_of[i]] = fmax(seconds[stage_of[i]], step_s + way_s + finish_s[i] / efficiency);
+        seconds[stage_of[i]] = fmax(seconds[stage_of[i]], rounded(step_s + way_s + finish_s[i] / efficiency));
     }
     free(messages);
     free(finish_s);
@@ -108,20 +116,22 @@ static pdl_status_t price_alike(pdl_prices_t *prices, int stages, int64_t stride
 
             level_speed(closed->oracle, l, &step_s, &efficiency);
             step_s += per_byte[stages * PDL_MAX_LEVELS + way];
-            if (each >= 0) seconds[s] = fmax(seconds[s], step_s + bytes[s] * each / efficiency);
+            if (each >= 0) seconds[s] = fmax(seconds[s], rounded(step_s + bytes[s] * each / efficiency));
         }
     }
     free(from);
     return status;
 }
 
-/* Where all messages are equally long, as between the blocks of a transformer, nothing has to be run again. */
+/* Where all messages that meet are equally long, as between the blocks of a transformer, nothing has to be run again. */
 static pdl_status_t price_stages(pdl_prices_t *prices, int stages, int64_t stride, const int *to,
                                  const double *bytes, double times, double *seconds)
 {
+    const pdl__closed_prices_t *closed = (const pdl__closed_prices_t *)prices;
+    bool   apart = pdl__sends_share(closed->oracle->system, closed->ranks, stride, stages).apart;
     double size = -1;
 
-    for (int s = 0; s < stages; s++) {
+    for (int s = 0; s < stages && !apart; s++) {
         if (to[s] < 0 || bytes[s] <= 0) continue;
         if (size >= 0 && bytes[s] != size) return price_sizes(prices, stages, stride, to, bytes, seconds);
         size = bytes[s];

@@ -2,6 +2,7 @@
  * A plan pass by pass, for machines on which others train: every stage goes through the passes of its schedule. What this takes
  * is found by the replay of programs (replay.c).
  */
+#include "oracle/project/kept_replays.h"
 #include "oracle/project/pass_walk.h"
 
 #include <math.h>
@@ -183,8 +184,8 @@ static void take_replay(const pdl__pass_walk_t *w, const pdl__stage_walk_t *st)
     replay->end_s = fmax(st->lane.free_s[PDL_STREAM_COMPUTE], st->lane.free_s[PDL_STREAM_GRADIENT]);
 }
 
-pdl_status_t pdl__replay_passes(const pdl__pass_prices_t *prices, const pdl__replay_options_t *options,
-                                pdl__stage_replay_t *stages, double *total_s)
+static pdl_status_t replay(const pdl__pass_prices_t *prices, const pdl__replay_options_t *options,
+                           pdl__stage_replay_t *stages, double *total_s)
 {
     pdl__pass_walk_t w = {.prices = prices, .options = options};
     pdl_status_t     status = prepare(&w, stages);
@@ -193,6 +194,19 @@ pdl_status_t pdl__replay_passes(const pdl__pass_prices_t *prices, const pdl__rep
         status = pdl__replay(&w.stages[0].lane, sizeof(*w.stages), prices->pipeline.stages, w.sent_s, total_s);
     for (int s = 0; s < prices->pipeline.stages && !status; s++) take_replay(&w, &w.stages[s]);
     clear(&w);
+    return status;
+}
+
+pdl_status_t pdl__replay_passes(const pdl__pass_prices_t *prices, const pdl__replay_options_t *options,
+                                pdl__stage_replay_t *stages, double *total_s)
+{
+    pdl__kept_replays_t **kept = &prices->oracle->replays;
+    uint64_t              key = pdl__replay_key(prices, options);
+    int                   count = prices->pipeline.stages;
+
+    if (pdl__replay_find(*kept, key, count, stages, total_s)) return PDL_OK;
+    pdl_status_t status = replay(prices, options, stages, total_s);
+    if (!status) pdl__replay_keep(kept, key, count, stages, *total_s);
     return status;
 }
 
