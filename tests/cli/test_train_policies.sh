@@ -108,7 +108,9 @@ grep -q 'optimizer: host, weights: host}' chosen.yaml || fail "weights stay on t
 # So they do with several devices, in parts: each host has those of its rank.
 sed 's/fanout: 1,/fanout: 2,/' 128GiB.yaml >two.yaml
 expect 0 plan -n 2 --strategy data --optimizer adam -o chosen.yaml --model deep.yaml --system two.yaml --batch 4 --max-memory 2.7MB
-grep -q 'sharding: zero3, .*optimizer: host, weights: host}' chosen.yaml || fail "weights of two devices stay there"
+for word in 'sharding: zero3' 'optimizer: host' 'weights: host'; do
+    grep -q "$word" chosen.yaml || fail "weights of two devices stay there: no $word"
+done
 sed 's/sharding: zero3/sharding: zero1/' chosen.yaml >halves.yaml
 expect 2 train halves.yaml --device dry --data synthetic --samples 40
 has err "weights on the host are divided as their optimizer's state is, and with zero1 they are whole: use memory.sharding: zero3 or none"
