@@ -15,7 +15,10 @@ const char *const pdl_goal_names[PDL_GOAL_COUNT] = {"time", "memory", "cost", "e
 enum {
     /* of one strategy, besides its likeliest configuration */
     MOST_PASSES = 400000,
-    MOST_REPLAYS = 16
+    MOST_REPLAYS = 16,
+    /* of a pipeline */
+    MOST_MICRO_BATCH = 16,
+    MOST_VIRTUAL_STAGES = 4
 };
 
 /* By how much a configuration must look better than the latest that was replayed to be replayed before the others are known. */
@@ -256,22 +259,51 @@ static void consider_accumulation(pdl__searcher_t *s, pdl_config_t config)
     }
 }
 
+/* Whether no pipeline of a mesh can win, by its largest micro-batch alone: in smaller ones a sample takes no less, and even one
+   sample after the other is behind the first stages for a while. */
+static bool hopeless_mesh(const pdl__searcher_t *s, pdl_config_t config, int64_t samples, int64_t largest)
+{
+    double seconds, stages = (double)config.pipeline;
+
+    if (s->request->goal != PDL_GOAL_TIME || !s->best->possible ||
+        !pdl__parts_take_longer(s->oracle, s->request->precision))
+        return false;
+    config.micro_batches = samples / largest;
+    config.schedule = PDL_SCHEDULE_1F1B;
+    config.virtual_stages = 1;
+    if (pdl__lower_bound(s->oracle, &config, &seconds)) return false;
+    double stage_s = seconds / ((double)config.micro_batches + stages - 1);
+    double sample_s = stage_s / ceil((double)samples / (double)config.micro_batches);
+    return score_of_seconds(s, &config, sample_s * ((double)samples + (stages - 1) / MOST_VIRTUAL_STAGES)) >
+           s->best->score * (1 + 1e-9);
+}
+
+static void consider_pipeline(pdl__searcher_t *s, pdl_config_t config, bool lost)
+{
+    if (lost)
+        s->configurations++;
+    else
+        consider_policies(s, config);
+}
+
 /* Micro-batches: sizes 1, 2, 4 ... samples, each schedule. */
 static void consider_pipelines(pdl__searcher_t *s, pdl_config_t config)
 {
-    int64_t samples = (config.batch + config.data - 1) / config.data;
+    int64_t samples = (config.batch + config.data - 1) / config.data, largest = 1;
 
-    for (int64_t micro = 1; micro <= samples && micro <= 16; micro *= 2) {
+    while (2 * largest <= samples && 2 * largest <= MOST_MICRO_BATCH) largest *= 2;
+    bool lost = hopeless_mesh(s, config, samples, largest);
+    for (int64_t micro = 1; micro <= largest; micro *= 2) {
         config.micro_batches = (samples + micro - 1) / micro;
         if (s->request->micro_batches > 0 && s->request->micro_batches != config.micro_batches) continue;
         config.schedule = PDL_SCHEDULE_1F1B;
         config.virtual_stages = 1;
-        consider_policies(s, config);
+        consider_pipeline(s, config, lost);
         if (config.micro_batches % config.pipeline) continue;
         config.schedule = PDL_SCHEDULE_INTERLEAVED;
-        for (config.virtual_stages = 2; config.virtual_stages <= 4; config.virtual_stages *= 2)
+        for (config.virtual_stages = 2; config.virtual_stages <= MOST_VIRTUAL_STAGES; config.virtual_stages *= 2)
             if (config.pipeline * config.virtual_stages < pdl_model_layer_count(s->oracle->model))
-                consider_policies(s, config);
+                consider_pipeline(s, config, lost);
     }
 }
 
