@@ -9,6 +9,10 @@
  */
 #include "coll/internal.h"
 
+#include <paradl/base/units.h>
+
+#include <string.h>
+
 static int power(int base, int exponent)
 {
     int result = 1;
@@ -71,8 +75,12 @@ static int dimensions_of(int64_t ranks, int64_t side)
 
 pdl_status_t pdl__setup_multiport(pdl_schedule_t *schedule, const pdl_schedule_spec_t *spec)
 {
-    int64_t side = spec->rows;
+    const char *shape = strchr(schedule->name, ':');
+    int64_t     side = spec->rows;
 
+    if (shape != NULL && pdl_parse_int(shape + 1, 2, INT32_MAX, &side))
+        return pdl_error(PDL_ERR_INPUT, "%s: expected multiport:K with K nodes on a side of the torus, from 2 on",
+                         schedule->name);
     if (side == 0)
         for (side = 2; side < schedule->ranks && dimensions_of(schedule->ranks, side) == 0;) side++;
     if (side < 2 || (schedule->ranks > 1 && dimensions_of(schedule->ranks, side) == 0))

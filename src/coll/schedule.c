@@ -35,7 +35,7 @@ const char *const pdl_collective_names[PDL_COLL_COUNT] = {"allreduce", "reduce-s
     X("tree", tree, "binomial tree: reduction, then broadcast; any P")                                   \
     X("double_tree", double_tree, "two pipelined binary trees, half of the vector each; any P")          \
     X("double_ring", double_ring, "two rings in opposite directions, half of the vector each; any P")    \
-    X("multiport", multiport, "all ports of a torus or hypercube at once, a part of the vector each; P = k^D")
+    X("multiport", multiport, "all ports of a torus (multiport:k, k nodes a side) or hypercube at once; P = k^D")
 #define REDUCE_SCATTER(X) TWO_HALVES(X)
 #define ALLGATHER(X) \
     TWO_HALVES(X)    \
@@ -79,13 +79,18 @@ static const char *const alltoall_names[] = {ALLTOALL(NAME) NULL};
 static const char *const *const names[PDL_COLL_COUNT] = {allreduce_names, reduce_scatter_names, allgather_names,
                                                          broadcast_names, alltoall_names};
 
-/* "levels:..." carries its shape in the name. */
+/* Names that carry a shape: "levels:ring/4,hd_far/8", "multiport:4". */
+static bool has_shape(const char *name)
+{
+    return strncmp(name, "levels:", 7) == 0 || strncmp(name, "multiport:", 10) == 0;
+}
+
 static const algorithm_t *find(pdl_collective_t collective, const char *name)
 {
     size_t length;
 
     if (collective >= PDL_COLL_COUNT || name == NULL) return NULL;
-    length = strncmp(name, "levels:", 7) == 0 ? 6 : strlen(name);
+    length = has_shape(name) ? strcspn(name, ":") : strlen(name);
     for (const algorithm_t *entry = tables[collective]; entry->name != NULL; entry++) {
         if (strlen(entry->name) == length && strncmp(entry->name, name, length) == 0) return entry;
     }

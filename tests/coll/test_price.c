@@ -120,6 +120,7 @@ static void other_collectives(void)
     check_price((pdl_schedule_spec_t){.algorithm = "recmul", .ranks = 64, .radix = 4}, 9, 9, 9);
     /* Six ports of a hypercube and of a torus 4 x 4 x 4 share the volume of one. */
     check_price((pdl_schedule_spec_t){.algorithm = "multiport", .ranks = 64}, 12, 2 * 63.0 / 64 / 6, 63.0 / 64);
+    check_price((pdl_schedule_spec_t){.algorithm = "multiport:4", .ranks = 64}, 18, 2 * 63.0 / 64 / 6, 63.0 / 64);
     check_price((pdl_schedule_spec_t){.algorithm = "multiport", .ranks = 64, .rows = 4}, 18, 2 * 63.0 / 64 / 6,
                 63.0 / 64);
 }

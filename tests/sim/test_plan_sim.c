@@ -376,6 +376,8 @@ static void equals_the_closed_form_on_any_network(void)
         int         nodes, devices; /* of a node */
     } cases[] = {
         {"{topology: torus, dims: [4, 4], link_bandwidth: 5GB/s}", "data", NULL, 16, 2},
+        {"{topology: torus, dims: [3, 3], link_bandwidth: 2GB/s}", "data", "multiport:3", 9, 1},
+        {"{topology: torus, dims: [4, 4], link_bandwidth: 2GB/s}", "data", "multiport:4", 16, 1},
         {"{topology: kautz, degree: 3, diameter: 2, link_bandwidth: 2GB/s}", "data", "kautz", 12, 1},
         {"{topology: dln, hosts: 32, hosts_per_switch: 2, link_bandwidth: 5GB/s}", "data", NULL, 32, 2},
         {"{topology: dragonfly, shape: [2, 4, 2, 9], link_bandwidth: 5GB/s}", "data", NULL, 72, 2},

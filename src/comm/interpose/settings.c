@@ -49,12 +49,7 @@ static void warn(const char *variable, const char *text)
 
 static bool is_algorithm(pdl_collective_t collective, const char *name)
 {
-    const char *const *names = pdl_coll_algorithms(collective);
-
-    for (; *names != NULL; names++) {
-        if (strcmp(*names, name) == 0) return true;
-    }
-    return strncmp(name, "levels:", 7) == 0 || strcmp(name, "auto") == 0 || strcmp(name, "mpi") == 0;
+    return pdl_coll_describe(collective, name) != NULL || strcmp(name, "auto") == 0 || strcmp(name, "mpi") == 0;
 }
 
 static const char *read_algorithm(const char *variable, pdl_collective_t collective, const char *standard)

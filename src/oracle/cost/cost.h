@@ -63,12 +63,17 @@ pdl_status_t pdl__group(const pdl_system_t *system, const pdl_parameters_t *p, c
 #define PDL__ALL_COLLECTIVES 7u
 pdl_status_t pdl__algorithm(const pdl_system_t *system, const pdl_parameters_t *p, const pdl_group_query_t *query,
                             const pdl_plan_collective_t *named, unsigned collectives, pdl_algorithm_t *algorithm);
+#define PDL__DIRECT_NAME 32
 /* Sums by all schedules that may be chosen for a group which a network joins that is not a tree. */
 pdl_status_t pdl__count_sums(const pdl_system_t *system, const pdl_parameters_t *p, const pdl_group_query_t *query,
                              pdl_group_t *group);
 /* Ranks `stride` apart that enter such a network by one switch; 0 where that is one, or no such network is there. */
 int64_t pdl__switch_ranks(const pdl_system_t *system, int64_t stride);
-double  pdl__counted_seconds(const pdl_algorithm_t *algorithm, pdl_primitive_t primitive, double bytes);
+/* The name of a schedule for direct networks with the shape of the system's network as ranks `stride` apart see it: "multiport:4" on a
+   torus of four nodes a side, say. */
+pdl_status_t pdl__direct_name(const pdl_system_t *system, int64_t stride, const char *name,
+                              char shaped[PDL__DIRECT_NAME]);
+double       pdl__counted_seconds(const pdl_algorithm_t *algorithm, pdl_primitive_t primitive, double bytes);
 
 /* The part of a collective that does not shrink with the volume. */
 double pdl__collective_startup(const pdl_group_t *group, pdl_primitive_t primitive);

@@ -9,6 +9,7 @@
 #include <paradl/coll/sparse.h>
 #include <paradl/topo/topo.h>
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -198,6 +199,34 @@ int64_t pdl__switch_ranks(const pdl_system_t *system, int64_t stride)
     return devices > stride && devices % stride == 0 ? devices / stride : 0;
 }
 
+/* Nodes on every side of a torus; 0: sides differ, or it is none. */
+static int64_t torus_side(const pdl_topology_t *network)
+{
+    const pdl_topology_spec_t *shape = pdl_topology_get_spec(network);
+
+    if (strcmp(shape->name, "torus") != 0 || pdl_topology_hosts_per_switch(network) > 1) return 0;
+    for (int d = 1; d < shape->dim_count; d++)
+        if (shape->dims[d] != shape->dims[0]) return 0;
+    return shape->dims[0];
+}
+
+pdl_status_t pdl__direct_name(const pdl_system_t *system, int64_t stride, const char *name,
+                              char shaped[PDL__DIRECT_NAME])
+{
+    const pdl_topology_t *network;
+    int64_t               side, devices;
+    pdl_status_t          status = pdl_topology_network(system, &network);
+
+    snprintf(shaped, PDL__DIRECT_NAME, "%s", name);
+    if (status || network == NULL || strcmp(name, "multiport") != 0) return status;
+    side = torus_side(network);
+    devices = system->pe_count / pdl_topology_hosts(network);
+    if (side < 2 || stride % devices != 0) return PDL_OK;
+    for (stride /= devices; stride % side == 0;) stride /= side; /* whole dimensions lie between two ranks */
+    if (stride == 1) snprintf(shaped, PDL__DIRECT_NAME, "multiport:%" PRId64, side);
+    return PDL_OK;
+}
+
 /* One more sum of the group, if there is such a schedule for so many ranks. */
 static pdl_status_t count_more(const pdl_system_t *system, const pdl_parameters_t *p,
                                const pdl_group_query_t *query, const char *name, int64_t ranks_per_node,
@@ -226,8 +255,12 @@ pdl_status_t pdl__count_sums(const pdl_system_t *system, const pdl_parameters_t 
         if (strcmp(*name, "ring") != 0 && (!nested || nests))
             status = count_more(system, p, query, *name, nested ? node : 0, group);
     }
-    for (const char *const *name = pdl_coll_direct(); *name != NULL && !status; name++)
-        status = count_more(system, p, query, *name, at_switch, group);
+    for (const char *const *name = pdl_coll_direct(); *name != NULL && !status; name++) {
+        char shaped[PDL__DIRECT_NAME];
+
+        status = pdl__direct_name(system, query->stride, *name, shaped);
+        if (!status) status = count_more(system, p, query, shaped, at_switch, group);
+    }
     return status;
 }
 

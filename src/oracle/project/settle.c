@@ -164,7 +164,8 @@ static pdl_status_t choose(const question_t *q, pdl_plan_collective_t *chosen)
 {
     double       density = q->plan->collective[q->axis].density;
     candidates_t list = {.least = INFINITY};
-    int64_t      node, at_switch = pdl__switch_ranks(q->oracle->system, pdl_mesh_stride(&q->plan->mesh, q->axis));
+    int64_t      stride = pdl_mesh_stride(&q->plan->mesh, q->axis), node;
+    int64_t      at_switch = pdl__switch_ranks(q->oracle->system, stride);
     bool         rings = false;
     pdl_status_t status = nested_ranks(q, &node);
 
@@ -176,9 +177,13 @@ static pdl_status_t choose(const question_t *q, pdl_plan_collective_t *chosen)
         if ((nested && node == 0) || (rings && list.count > 0)) continue;
         status = add_candidate(q, *name, nested ? node : 0, &list);
     }
-    for (const char *const *name = pdl_coll_direct(); !status && *name != NULL; name++)
-        if (q->oracle->system->network != NULL && !rings && density <= 0)
-            status = add_candidate(q, *name, at_switch, &list);
+    for (const char *const *name = pdl_coll_direct(); !status && *name != NULL; name++) {
+        char shaped[PDL__DIRECT_NAME];
+
+        if (q->oracle->system->network == NULL || rings || density > 0) continue;
+        status = pdl__direct_name(q->oracle->system, stride, *name, shaped);
+        if (!status) status = add_candidate(q, shaped, at_switch, &list);
+    }
     for (int i = list.count - 1; i >= 0 && !status; i--)
         if (list.seconds[i] <= TIE * list.least) *chosen = list.named[i];
     return status;
