@@ -33,6 +33,7 @@ static pdl_status_t create_jobs(pdl__engine_t *engine, const pdl_sim_job_t *jobs
             engine->rank[ranks + r] = (pdl__rank_t){.job = j,
                                                     .step = -1,
                                                     .arrived = -1,
+                                                    .sent = -1,
                                                     .host = jobs[j].hosts != NULL ? jobs[j].hosts[r] : r};
         ranks += job->ranks;
     }
@@ -222,6 +223,8 @@ pdl_status_t pdl__sim_flow(const pdl_topology_t *topology, const pdl_sim_job_t *
     silent.trace = NULL;
     engine->topology = topology;
     engine->options = &silent;
+    engine->buffered = pdl_topology_get_spec(topology)->messages.buffered;
+    if (engine->buffered) silent.periodic = false;
     engine->tick_s = 0x1p-50;
     engine->stride = 8;
     status = run_until_it_fits(engine, jobs, job_count, result);
@@ -229,6 +232,7 @@ pdl_status_t pdl__sim_flow(const pdl_topology_t *topology, const pdl_sim_job_t *
         /* A trace is written once, when it is known what fits. */
         pdl__engine_t again = {.topology = topology,
                                .options = options,
+                               .buffered = engine->buffered,
                                .tick_s = engine->tick_s,
                                .stride = engine->stride};
 

@@ -13,6 +13,7 @@ typedef struct pdl__rank {
     int32_t job, step, pending; /* step -1: not started; pending: messages of the step that are not complete */
     int32_t host;
     int32_t arrived; /* first of the eager messages that came before their step; -1: none */
+    int32_t sent;    /* first of the buffered messages that move; -1: none */
     double  reduced; /* bytes received for reduction in this step */
 } pdl__rank_t;
 
@@ -35,6 +36,7 @@ typedef struct pdl__engine {
     double                   tick_s;
     int                      stride;
     bool                     too_long; /* a route did not fit the stride */
+    bool                     buffered; /* senders do not wait for their messages */
     pdl__queue_t             queue;
     pdl__network_t           net;
     pdl__routes_t            routes;
@@ -56,7 +58,7 @@ typedef struct pdl__engine {
    fit in ticks, or a route in the stride, and the caller tries again with larger ones. */
 pdl_status_t pdl__flow_advance(pdl__engine_t *engine, int32_t rank);
 
-/* A message has arrived: counts it for both sides, which may become ready. */
+/* A message has arrived: counts it for both sides, which may become ready, and the next one to the same receiver moves. */
 void pdl__flow_arrive(pdl__engine_t *engine, int32_t flow);
 
 /* The bytes of a move, of the moves it is one of. */

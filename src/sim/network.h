@@ -55,9 +55,11 @@ typedef struct pdl__flow {
     int32_t     src, dst;     /* ranks, counted through all jobs */
     int32_t     step, order;  /* position among the active flows */
     int32_t     bottleneck;   /* link that the share is from; -1: none */
-    int16_t     forward, hops;
-    uint32_t    stamp;
-    bool        active, eager; /* moves bytes; does not wait for the receiver */
+    int32_t     behind,
+        beside; /* buffered: the next message to the same receiver, the next one of the sender; -1: none */
+    int16_t  forward, hops;
+    uint32_t stamp;
+    bool     active, eager; /* moves bytes; does not wait for the receiver */
 } pdl__flow_t;
 
 typedef struct pdl__timed_entry {

@@ -122,6 +122,39 @@ bool pdl__flow_returns(const pdl_moves_t *moves, int peer)
     return false;
 }
 
+/* Joins the messages of its sender; true when one to the same receiver moves, behind which this one waits. */
+static bool queue_behind(pdl__engine_t *engine, int32_t id)
+{
+    pdl__flow_t *flow = engine->net.flow, *mine = &flow[id];
+    int32_t      last = engine->rank[mine->src].sent;
+
+    while (last >= 0 && flow[last].dst != mine->dst) last = flow[last].beside;
+    mine->behind = -1;
+    mine->beside = -1;
+    if (last < 0) {
+        mine->beside = engine->rank[mine->src].sent;
+        engine->rank[mine->src].sent = id;
+        return false;
+    }
+    while (flow[last].behind >= 0) last = flow[last].behind;
+    flow[last].behind = id;
+    return true;
+}
+
+/* The message that waited behind one that has arrived takes its place and moves: its first byte follows the last one. */
+static void move_next(pdl__engine_t *engine, int32_t id)
+{
+    pdl__flow_t *flow = engine->net.flow;
+    int32_t     *at = &engine->rank[flow[id].src].sent;
+
+    while (*at != id) at = &flow[*at].beside;
+    *at = flow[id].beside;
+    if (flow[id].behind < 0) return;
+    flow[flow[id].behind].beside = *at;
+    *at = flow[id].behind;
+    pdl__network_begin(&engine->net, *at);
+}
+
 /* A message between two ranks; `returns`: the receiver sends one to the sender in the same step. */
 static pdl_status_t start_flow(pdl__engine_t *engine, int32_t src, int32_t dst, double bytes, bool eager,
                                bool returns)
@@ -149,6 +182,7 @@ static pdl_status_t start_flow(pdl__engine_t *engine, int32_t src, int32_t dst, 
     status = find_way(engine, id, &latency);
     if (status) return status;
     engine->flows++;
+    if (engine->buffered && queue_behind(engine, id)) return PDL_OK;
     if (latency > 0) return pdl__queue_add(&engine->queue, engine->net.first_entity + id, engine->now + latency);
     pdl__network_begin(&engine->net, id);
     return PDL_OK;
@@ -156,7 +190,7 @@ static pdl_status_t start_flow(pdl__engine_t *engine, int32_t src, int32_t dst, 
 
 static bool is_eager(const pdl__engine_t *engine, double bytes)
 {
-    return engine->options->eager_bytes > 0 && bytes <= engine->options->eager_bytes;
+    return engine->buffered || (engine->options->eager_bytes > 0 && bytes <= engine->options->eager_bytes);
 }
 
 /* Takes the eager messages of this step that came early off the list of a rank, and counts them. */
@@ -189,7 +223,10 @@ void pdl__flow_arrive(pdl__engine_t *engine, int32_t flow)
     pdl__flow_t *f = &engine->net.flow[flow];
     pdl__rank_t *dst = &engine->rank[f->dst];
 
-    complete_one(engine, f->src);
+    if (engine->buffered)
+        move_next(engine, flow);
+    else
+        complete_one(engine, f->src);
     if (dst->step == f->step) {
         complete_one(engine, f->dst);
         pdl__network_release(&engine->net, flow);
@@ -243,7 +280,7 @@ static pdl_status_t enter_step(pdl__engine_t *engine, int32_t id)
     }
     pdl_schedule_sends(job->schedule, rank->step, id - job->base, &engine->sends);
     pdl_schedule_receives(job->schedule, rank->step, id - job->base, &engine->receives);
-    rank->pending = engine->sends.move_count + engine->receives.move_count;
+    rank->pending = engine->receives.move_count + (engine->buffered ? 0 : engine->sends.move_count);
     status = start_messages(engine, id);
     if (!status && rank->arrived >= 0) claim_arrived(engine, id);
     return status;

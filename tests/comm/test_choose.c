@@ -20,6 +20,7 @@ static pdl_topology_spec_t tree(void)
     spec.messages = (pdl_message_layer_t){.exchange = 0.64,
                                           .exchange_bytes = 65536,
                                           .chunk_bytes = 49152,
+                                          .buffered = true,
                                           .library_bytes = {4096, 65536, 1048576},
                                           .library_s = {1e-4, 0.02, 0.2},
                                           .library_sizes = 3};
@@ -56,6 +57,7 @@ static void files_keep_what_was_measured(void)
     CHECK_NEAR(read->messages.exchange, 0.64, 1e-6);
     CHECK_NEAR(read->messages.exchange_bytes, 65536, 0);
     CHECK_NEAR(read->messages.chunk_bytes, 49152, 0);
+    CHECK(read->messages.buffered);
     CHECK_INT(read->messages.library_sizes, 3);
     CHECK_NEAR(read->messages.library_s[1], 0.02, 1e-9);
     pdl_topology_destroy(topology);

@@ -54,7 +54,9 @@ def up(paradl, shape, host_mbit, link_mbit):
         batch(space_of(v), ["link set lo up"] + ([
             "link add eth0 type veth peer name eth0p", "link set eth0p up", f"addr add {address(v)}/24 dev eth0", "link set eth0 up"] if v[0] == "h" else []))
         run("ip", "netns", "exec", space_of(v), "sysctl", "-qw", "net.ipv4.ip_forward=1",
-            "net.ipv4.conf.all.rp_filter=0", "net.ipv4.conf.default.rp_filter=0")
+            "net.ipv4.conf.all.rp_filter=0", "net.ipv4.conf.default.rp_filter=0",
+            # A control that models the path (bbr) takes the way back of an exchange for the path, and sends at half of the rate.
+            "net.ipv4.tcp_congestion_control=reno", "net.ipv4.tcp_slow_start_after_idle=0")
     for c, (a, b) in enumerate(cables):
         rate = host_mbit if "h" in (a[0], b[0]) and a[0] != b[0] else link_mbit
         run("ip", "-n", space_of(a), "link", "add", f"c{c}a", "address", mac(c, 0), "type", "veth", "peer", "name",

@@ -202,6 +202,48 @@ static void exchanges_lose_time(void)
 }
 
 /* With eager messages ranks run ahead of each other; every collective still ends, and never later. */
+static double broadcast_s(const pdl_topology_t *topology, const char *algorithm, int64_t segments)
+{
+    pdl_schedule_spec_t spec = {.collective = PDL_COLL_BROADCAST,
+                                .algorithm = algorithm,
+                                .ranks = pdl_topology_hosts(topology),
+                                .segments = segments};
+    pdl_sim_options_t   options = pdl_sim_options_default();
+    pdl_sim_result_t    result;
+    pdl_schedule_t     *schedule;
+    double              seconds;
+
+    REQUIRE_OK(pdl_schedule_create(&spec, &schedule));
+    pdl_sim_job_t job = {.schedule = schedule, .bytes = 8000000};
+    REQUIRE_OK(pdl_sim_run(topology, &job, 1, &options, &result));
+    seconds = result.time_s;
+    pdl_sim_result_free(&result);
+    pdl_schedule_destroy(schedule);
+    return seconds;
+}
+
+/* 8 ms a message. Where the root of a tree of four does not wait, its two messages share its link for 16 ms, and the last one follows;
+   pieces to one receiver go in order, so that a pipeline takes as long as before. */
+static void buffered_senders_go_on(void)
+{
+    pdl_topology_spec_t spec = pdl_topology_spec("fat-tree");
+    pdl_topology_t     *waits, *goes_on;
+
+    spec.hosts = spec.leaf_hosts = 4;
+    spec.uplinks = 1;
+    spec.link_bytes_per_s = 1e9;
+    spec.link_latency_s = 0;
+    REQUIRE_OK(pdl_topology_create(&spec, &waits));
+    spec.messages.buffered = true;
+    REQUIRE_OK(pdl_topology_create(&spec, &goes_on));
+    CHECK_NEAR(broadcast_s(waits, "binomial", 0), 0.016, 1e-9);
+    CHECK_NEAR(broadcast_s(goes_on, "binomial", 0), 0.024, 1e-9);
+    CHECK_NEAR(broadcast_s(waits, "chain", 4), 0.012, 1e-9);
+    CHECK_NEAR(broadcast_s(goes_on, "chain", 4), 0.012, 1e-9);
+    pdl_topology_destroy(waits);
+    pdl_topology_destroy(goes_on);
+}
+
 static void eager_rings_end(void)
 {
     pdl_sim_options_t options = pdl_sim_options_default();
@@ -324,6 +366,7 @@ int main(void)
     RUN(shares_by_latency);
     RUN(rendezvous_eager_and_factors);
     RUN(exchanges_lose_time);
+    RUN(buffered_senders_go_on);
     RUN(eager_rings_end);
     RUN(a_straggler_delays_a_ring);
     RUN(jobs_share_the_network);

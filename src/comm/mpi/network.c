@@ -179,6 +179,29 @@ static pdl_status_t measure_exchange(const measure_t *m, double *from)
     return status;
 }
 
+/* Whether a sender goes on while its messages are in flight: several pieces to one receiver, handed over in much less time than they
+   take. */
+static pdl_status_t measure_buffering(const measure_t *m, const pdl_topology_spec_t *spec, bool *buffered)
+{
+    enum { PIECES = 8 };
+    MPI_Request  request[PIECES];
+    int          bytes = (int)spec->messages.chunk_bytes;
+    double       seconds = 0;
+    pdl_status_t status = PDL_OK;
+
+    for (int i = 0; i < PIECES; i++) request[i] = pdl__mpi->request_null;
+    pdl__mpi->Barrier(m->comm);
+    for (int i = 0; i < PIECES && !status && m->rank < 2; i++)
+        status = m->rank == 0 ? PDL_MPI(pdl__mpi->Isend(m->out, bytes, pdl__mpi->byte, 1, 2, m->comm, &request[i]))
+                              : PDL_MPI(pdl__mpi->Irecv(m->in, bytes, pdl__mpi->byte, 0, 2, m->comm, &request[i]));
+    seconds = pdl__mpi->Wtime();
+    for (int i = 0; i < PIECES && !status; i++) status = PDL_MPI(pdl__mpi->Wait(&request[i], MPI_STATUS_IGNORE));
+    seconds = m->rank == 0 ? pdl__mpi->Wtime() - seconds : 0;
+    if (!status) status = PDL_MPI(pdl__mpi->Bcast(&seconds, 1, pdl__mpi->float64, 0, m->comm));
+    *buffered = seconds < 0.5 * PIECES * bytes / spec->host_link_bytes_per_s;
+    return status;
+}
+
 static pdl_status_t simulate(const pdl_topology_spec_t *spec, const char *algorithm, int64_t bytes, double *seconds)
 {
     pdl_sim_case_t asked = {.collective = PDL_COLL_ALLREDUCE, .bytes = bytes, .options = pdl_sim_options_default()};
@@ -285,6 +308,7 @@ static pdl_status_t measure_all(measure_t *m, const pdl_network_options_t *optio
     if (m->talk != NULL && m->rank == 0) fputs("calibrate: rates and latencies of links\n", m->talk);
     status = measure_links(m, spec);
     if (!status) status = measure_exchange(m, &spec->messages.exchange_bytes);
+    if (!status) status = measure_buffering(m, spec, &spec->messages.buffered);
     if (m->talk != NULL && m->rank == 0) fputs("calibrate: collectives\n", m->talk);
     return status ? status : measure_collectives(m, spec);
 }
