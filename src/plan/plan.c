@@ -177,10 +177,8 @@ static pdl_status_t check_stages(const pdl_plan_t *plan)
 }
 
 /* Micro-batches are as large as the largest of them has to be; none may be empty, as it would cost as much as the others. */
-static pdl_status_t check_micro_batches(const pdl_plan_t *plan, int64_t samples)
+pdl_status_t pdl_plan_check_micro_batches(int64_t parts, int64_t samples)
 {
-    int64_t parts = plan->micro_batches;
-
     if (parts > samples)
         return pdl_error(PDL_ERR_LIMIT, "%lld micro-batches, but a replica has only %lld samples", (long long)parts,
                          (long long)samples);
@@ -221,7 +219,8 @@ pdl_status_t pdl_plan_check(const pdl_plan_t *plan)
     if (replicas > plan->batch)
         return pdl_error(PDL_ERR_LIMIT, "data axis of %lld is larger than the batch of %lld", (long long)replicas,
                          (long long)plan->batch);
-    pdl_status_t status = check_micro_batches(plan, (plan->batch + replicas - 1) / replicas);
+    pdl_status_t status =
+        pdl_plan_check_micro_batches(plan->micro_batches, (plan->batch + replicas - 1) / replicas);
     if (!status) status = pdl_data_policy_check(&plan->data_policy);
     if (!status) status = check_tiers(plan);
     if (!status) status = check_stages(plan);

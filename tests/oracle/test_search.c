@@ -442,6 +442,32 @@ static void strategies_do_not_depend_on_each_other(void)
     end(&b);
 }
 
+/* What leaves no plan is named, and by how much the closest misses it. */
+static void closest_plans(void)
+{
+    static const struct {
+        const char *strategy;
+        int64_t     pe, batch, micro_batches;
+        const char *said;
+    } asked[] = {{"tensor", 4, 4, 16, "--micro-batches 16 leaves no plan: 4 has one, 12 fewer"},
+                 {"data", 16, 4, 0, "--batch 4 leaves no plan: 16 has one, 12 more"},
+                 {"tensor", 5, 4, 0, "--devices 5 leaves no plan: 6 has one, 1 more"},
+                 {"spatial", 4, 4, 0, "--strategy spatial leaves no plan: others have one"}};
+    bench_t b = begin("gpt2-124m", "selene", 4);
+    char    text[160];
+
+    for (size_t i = 0; i < sizeof(asked) / sizeof(*asked); i++) {
+        pdl_request_t r = b.request;
+        r.strategy = pdl_strategy_find(asked[i].strategy);
+        r.pe = asked[i].pe;
+        r.batch = asked[i].batch;
+        r.micro_batches = asked[i].micro_batches;
+        CHECK_OK(pdl_search_closest(b.oracle, &r, text, sizeof(text)));
+        CHECK_STR(text, asked[i].said);
+    }
+    end(&b);
+}
+
 int main(void)
 {
     RUN(all_have_one_batch);
@@ -457,5 +483,6 @@ int main(void)
     RUN(reasons_are_true);
     RUN(reasons_name_what_is_in_the_way);
     RUN(strategies_do_not_depend_on_each_other);
+    RUN(closest_plans);
     return test_done();
 }

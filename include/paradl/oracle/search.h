@@ -90,6 +90,10 @@ pdl_status_t pdl_search_plan(const pdl_model_t *model, const pdl_system_t *syste
 /* pdl_oracle_settle() for such a run. */
 pdl_status_t pdl_search_settle(const pdl_system_t *system, const pdl_parameters_t *parameters, pdl_plan_t *plan);
 
+/* After a search that found nothing possible: which number of those asked for (micro-batches, batch, devices) leaves no plan, and by how much
+   the closest that has one misses it; "" where no other number near it has one. */
+pdl_status_t pdl_search_closest(pdl_oracle_t *oracle, const pdl_request_t *request, char *text, size_t size);
+
 /* The best per-layer layouts on a mesh data x tensor (docs/oracle.md, "Mixed layouts"): dynamic programming over
    the layers, the layouts of open branches being part of the state. `config` gives mesh, batch and policies
    (strategy is ignored; pipeline and spatial must be 1); the plan has strategy "mixed". Never worse than a preset on the same

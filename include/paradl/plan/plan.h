@@ -224,6 +224,8 @@ char *pdl_preset_describe_limit(const pdl_model_t *model, const pdl_strategy_t *
 /* Everything that can be wrong with a plan, before anything starts: batch against axes, modes against layers,
    stages. The message names the layer and what would be allowed. */
 pdl_status_t pdl_plan_check(const pdl_plan_t *plan);
+/* Whether so many samples of a replica make up so many micro-batches, none of them empty. */
+pdl_status_t pdl_plan_check_micro_batches(int64_t parts, int64_t samples);
 
 /* Results of the oracle that a plan file carries for later comparison. */
 typedef struct pdl_plan_projection {

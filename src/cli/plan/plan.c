@@ -112,16 +112,22 @@ static const pdl_candidate_t *nearest_to_fit(const pdl_search_t *search)
     return nearest;
 }
 
-/* Which constraint leaves no plan, and by how much the closest misses it. */
-static pdl_status_t refuse_all(const pdl__plan_asked_t *v, const pdl_plan_report_t *report)
+/* Which constraint leaves no plan, and by how much the closest misses it. There is no oracle to ask for formulas of the study. */
+static pdl_status_t refuse_all(const pdl__plan_asked_t *v, const pdl_plan_report_t *report, pdl_oracle_t *oracle)
 {
     const pdl_candidate_t *nearest = nearest_to_fit(report->search);
     double                 room = v->max_memory > 0 ? v->max_memory : report->system->device.memory_bytes;
     char                   needs[PDL_FORMAT_SIZE], more[PDL_FORMAT_SIZE], has[PDL_FORMAT_SIZE];
 
-    if (nearest == NULL || nearest->projection.memory_bytes <= room)
-        return pdl_error(PDL_ERR_LIMIT, "no strategy is possible on %lld devices: see the reasons above",
-                         (long long)v->pe);
+    char closest[160] = "";
+
+    if (nearest == NULL || nearest->projection.memory_bytes <= room) {
+        pdl_status_t status =
+            oracle != NULL ? pdl_search_closest(oracle, report->request, closest, sizeof(closest)) : PDL_OK;
+        if (status) return status;
+        return pdl_error(PDL_ERR_LIMIT, "no strategy is possible on %lld devices: %s%ssee the reasons above",
+                         (long long)v->pe, closest, closest[0] != '\0' ? "; " : "");
+    }
     return pdl_error(
         PDL_ERR_LIMIT,
         "no strategy is possible on %lld devices within %s %s: the closest, %s, needs %s, %s more; see "
@@ -132,8 +138,22 @@ static pdl_status_t refuse_all(const pdl__plan_asked_t *v, const pdl_plan_report
         pdl_format_bytes(nearest->projection.memory_bytes - room, more));
 }
 
+/* The reason of the only strategy; where that is not memory, which it says in bytes, with the closest number that has a plan. */
+static pdl_status_t refuse_one(const pdl__plan_asked_t *v, const pdl_plan_report_t *report, pdl_oracle_t *oracle)
+{
+    const pdl_candidate_t *c = &report->search->candidates[0];
+    char                   closest[160] = "";
+    pdl_status_t           status = PDL_OK;
+
+    if (c->projection.memory_bytes <= 0 && oracle != NULL)
+        status = pdl_search_closest(oracle, report->request, closest, sizeof(closest));
+    if (status) return status;
+    return pdl_error(PDL_ERR_LIMIT, "%s on %lld devices is not possible: %s%s%s", c->config.strategy->name,
+                     (long long)v->pe, c->reason, closest[0] != '\0' ? "; " : "", closest);
+}
+
 /* Nothing possible is a refusal. The reasons of several strategies need the table, that of one fits in a line. */
-static pdl_status_t show(const pdl__plan_asked_t *v, const pdl_plan_report_t *report)
+static pdl_status_t show(const pdl__plan_asked_t *v, const pdl_plan_report_t *report, pdl_oracle_t *oracle)
 {
     const pdl_search_t *search = report->search;
     pdl_status_t        status = PDL_OK;
@@ -143,11 +163,8 @@ static pdl_status_t show(const pdl__plan_asked_t *v, const pdl_plan_report_t *re
     else if (search->possible > 0 || search->count > 1)
         status = pdl_report_plan(report, stdout);
     if (status || search->possible > 0) return status;
-    if (search->count == 1)
-        return pdl_error(PDL_ERR_LIMIT, "%s on %lld devices is not possible: %s",
-                         search->candidates[0].config.strategy->name, (long long)v->pe,
-                         search->candidates[0].reason);
-    return refuse_all(v, report);
+    if (search->count == 1) return refuse_one(v, report, oracle);
+    return refuse_all(v, report, oracle);
 }
 
 /* What is said and written about the best candidates. */
@@ -179,7 +196,7 @@ static pdl_status_t answer(const pdl__plan_asked_t *v, const pdl__plan_question_
         status = pdl_oracle_timeline(oracle, search->candidates[0].plan, &timeline);
     if (!status && v->trace != NULL && timeline != NULL) status = pdl__plan_write_trace(v->trace, timeline);
     report->timeline = v->layers ? timeline : NULL;
-    if (!status) status = show(v, report);
+    if (!status) status = show(v, report, oracle);
     if (!status && v->export_name != NULL) status = pdl__plan_export(v, q->system, &search->candidates[0]);
     pdl_timeline_destroy(timeline);
     pdl__plan_policy_free(&policy);
@@ -275,7 +292,7 @@ static pdl_status_t run_orig(const pdl__plan_asked_t *v, pdl__plan_question_t *q
     status = pdl_orig_search(&question, v->model, q->request.strategy, v->samples_per_pe, &search);
     if (status) return status;
     report.search = search;
-    status = show(v, &report);
+    status = show(v, &report, NULL);
     pdl_search_destroy(search);
     return status;
 }

@@ -63,7 +63,9 @@ static pdl_status_t add_micro_batches(const pdl_oracle_t *oracle, const pdl_requ
     pdl_status_t status = PDL_OK;
 
     for (int64_t m = 1; m <= samples && !status; m++) {
-        if (r->micro_batches > 0 ? m != r->micro_batches : samples % m != 0) continue;
+        if (r->micro_batches > 0 ? m != r->micro_batches || pdl_plan_check_micro_batches(m, samples) != PDL_OK
+                                 : samples % m != 0)
+            continue;
         node.config.micro_batches = m;
         node.micro_batch = (double)((samples + m - 1) / m);
         status = add_node(oracle, list, &node);

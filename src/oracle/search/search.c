@@ -240,6 +240,14 @@ bool pdl__parts_take_longer(const pdl_oracle_t *oracle, pdl_precision_t precisio
     return !pdl__measured_in(oracle->system, precision) && oracle->p.pinned_bytes <= 0;
 }
 
+/* Whether the samples of a replica make up so many micro-batches; if not, that is the reason. */
+static bool has_parts(pdl__searcher_t *s, int64_t parts, int64_t samples)
+{
+    if (pdl_plan_check_micro_batches(parts, samples) == PDL_OK) return true;
+    if (!s->any) snprintf(s->best->reason, sizeof(s->best->reason), "%s", pdl_error_message());
+    return false;
+}
+
 /* The samples of a replica: at once, or accumulated over more and more micro-batches until they fit without a policy. */
 static void consider_accumulation(pdl__searcher_t *s, pdl_config_t config)
 {
@@ -247,7 +255,7 @@ static void consider_accumulation(pdl__searcher_t *s, pdl_config_t config)
 
     if (asked > 0) {
         config.micro_batches = asked;
-        consider_policies(s, config);
+        if (has_parts(s, asked, samples)) consider_policies(s, config);
         return;
     }
     for (config.micro_batches = 1; config.micro_batches <= samples;
@@ -289,8 +297,10 @@ static void consider_pipeline(pdl__searcher_t *s, pdl_config_t config, bool lost
 /* Micro-batches: sizes 1, 2, 4 ... samples, each schedule. */
 static void consider_pipelines(pdl__searcher_t *s, pdl_config_t config)
 {
-    int64_t samples = (config.batch + config.data - 1) / config.data, largest = 1;
+    int64_t samples = (config.batch + config.data - 1) / config.data, largest = 1,
+            asked = s->request->micro_batches;
 
+    if (asked > 0 && !has_parts(s, asked, samples)) return;
     while (2 * largest <= samples && 2 * largest <= MOST_MICRO_BATCH) largest *= 2;
     bool lost = hopeless_mesh(s, config, samples, largest);
     for (int64_t micro = 1; micro <= largest; micro *= 2) {
@@ -453,8 +463,7 @@ pdl_status_t pdl_search_run(pdl_oracle_t *oracle, const pdl_request_t *request, 
 {
     pdl_request_t   chosen = *request;
     pdl__searcher_t s = {.oracle = oracle, .request = &chosen};
-    double          begin = pdl__seconds();
-    double          cap = oracle->memory_cap;
+    double          begin = pdl__seconds(), cap = oracle->memory_cap;
     int             rows = 0;
     pdl_status_t    status = check_request(oracle, request);
     if (status) return status;
