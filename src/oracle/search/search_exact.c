@@ -19,11 +19,13 @@ static pdl_status_t improve(pdl__searcher_t *s, const pdl_config_t *config, pdl_
     s->best = candidate;
     s->status = PDL_OK;
     pdl__replay_config(s, config);
-    if (s->status || candidate->score == before.score) return s->status;
+    if (s->status || !candidate->possible || (before.possible && candidate->score == before.score))
+        return s->status;
     candidate->plan = NULL;
+    candidate->reason[0] = '\0';
     pdl_status_t status = pdl__finish_candidate(s);
     /* The whole plan is timed more exactly, and decides. */
-    bool better = !status && candidate->score < before.score;
+    bool better = !status && (!before.possible || candidate->score < before.score);
     pdl_plan_destroy(better ? before.plan : candidate->plan);
     if (!better) *candidate = before;
     return status;
@@ -40,7 +42,8 @@ pdl_status_t pdl__search_exactly(pdl__searcher_t *s, pdl_search_t *search)
     for (int i = 0; !status && i < search->exact->count; i++) {
         const pdl_config_t *config = &search->exact->best[i].config;
         pdl_candidate_t    *candidate = candidate_of(search, config->strategy);
-        if (candidate != NULL && candidate->possible) status = improve(s, config, candidate);
+        /* What the rules find too large may fit with state on the host. */
+        if (candidate != NULL) status = improve(s, config, candidate);
     }
     return status;
 }

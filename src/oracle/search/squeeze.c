@@ -67,7 +67,7 @@ static pdl_status_t try_tiers(const pdl__searcher_t *s, pdl_candidate_t *origina
         bool loses = false;
         if (t > 0 && (!linked || !may_try(s, original->plan, &all[t]))) continue;
         if (*found && pdl__is_lightest(s, c)) break;
-        original->plan->optimizer_tier = all[t].optimizer;
+        original->plan->optimizer_tier = original->config.optimizer_tier = all[t].optimizer;
         original->plan->weights_tier = all[t].weights;
         if (!is_tried(original->plan, effort, c, *found)) continue;
         if (*found) status = pdl__cannot_win(s, original, c, &loses);
@@ -94,7 +94,7 @@ static pdl_status_t try_shardings(const pdl__searcher_t *s, pdl_candidate_t *ori
         c->possible = true;
     }
     original->plan->sharding = original->config.sharding = given;
-    original->plan->optimizer_tier = tiers.optimizer;
+    original->plan->optimizer_tier = original->config.optimizer_tier = tiers.optimizer;
     original->plan->weights_tier = tiers.weights;
     return status;
 }

@@ -171,6 +171,8 @@ char *pdl__cell_mesh(const pdl_config_t *config, char text[CELL_SIZE])
     if (config->sharding != PDL_SHARDING_NONE) append(text, ", %s", pdl_sharding_names[config->sharding]);
     if (config->recompute == PDL_RECOMPUTE_FULL) append(text, "%s", ", recompute");
     if (config->recompute == PDL_RECOMPUTE_SELECTIVE) append(text, "%s", ", selective recompute");
+    if (config->optimizer_tier != PDL_TIER_DEVICE)
+        append(text, ", state on %s", pdl_tier_names[config->optimizer_tier]);
     return text;
 }
 
