@@ -6,6 +6,7 @@
 #   make test-long  the long tests
 #   make report     the core that pages carry, as WebAssembly, so that they can be asked again
 #   make test-report  pages in a real browser; the core against the command for every model
+#   make screenshots  the pictures of the documents, anew
 #   make bench      every benchmark
 #   make experiments  published claims about networks beside what the simulator gives
 #   make asan       the short tests under the sanitizers only
@@ -29,7 +30,7 @@ BARE_TESTS    = test_comm_alone test_comm_alone_regions test_tensor_cpu_core tes
 
 SOURCES = $(shell find src include tests examples bench web -name '*.[ch]' -o -name '*.cu' -o -name '*.cpp' 2>/dev/null)
 
-.PHONY: all setup demo report core test-report test check-format gpu-test gpu-test-long test-long bench experiments asan tsan bare campaign fuzz install format lint clean
+.PHONY: all setup demo report core screenshots test-report test check-format gpu-test gpu-test-long test-long bench experiments asan tsan bare campaign fuzz install format lint clean
 .NOTPARALLEL:
 
 all: setup
@@ -48,6 +49,17 @@ core:
 	@tools/setup.sh report
 	@cmake -S web/core -B build/core -G Ninja --toolchain "$(CURDIR)/web/core/wasi.cmake"
 	@cmake --build build/core -j $(JOBS)
+
+# Pictures of the documents, from pages as they are now.
+screenshots: report
+	@tools/setup.sh browser
+	@cmake --preset debug
+	@cmake --build --preset debug -j $(JOBS) --target paradl
+	@mkdir -p build/screenshots build/report-npm
+	@cp tests/report/package.json tests/report/package-lock.json build/report-npm/
+	@cd build/report-npm && npm ci --no-audit --no-fund --silent
+	@PARADL_SHARE="$(CURDIR)/share" NODE_PATH="$(CURDIR)/build/report-npm/node_modules" \
+	    node tests/report/screenshots.js "$(CURDIR)/build/debug/paradl" "$(CURDIR)/build/screenshots" "$(CURDIR)/docs/images"
 
 # Pictures of every page are left in build/report-test.
 test-report: report

@@ -128,7 +128,7 @@ class PlanWhatIf extends WhatIf {
         const cells = rows.map(() => columns.map(() => make("td", {}, "\u2026"))), seen = [];
         this.map.replaceChildren(make("div", {class: "wide", tabindex: "0"}, make("table", {class: "map"},
             make("caption", {}, "The best strategy over devices and " + levels[outer].name + " bandwidth"),
-            make("thead", {}, make("tr", {}, make("th", {scope: "col"}, "devices"), ...columns.map((value) => make("th", {scope: "col"}, value)))),
+            make("thead", {}, make("tr", {}, make("th", {scope: "col"}, "devices"), ...columns.map((value) => make("th", {scope: "col"}, value.replace(/^[\d.e+-]+/, (digits) => Number(Number(digits).toPrecision(3))))))),
             make("tbody", {}, ...rows.map((devices, r) => make("tr", {}, make("th", {scope: "row"}, String(devices)), ...cells[r]))))));
         await this.series(rows.flatMap((devices) => columns.map((value) => ({devices, [key]: value}))), (i, best) => {
             const cell = cells[Math.floor(i / columns.length)][i % columns.length];
