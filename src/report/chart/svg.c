@@ -100,7 +100,7 @@ static double label_room(const pdl__drawing_t *d)
 
     for (int s = 0; s < d->chart->series_count; s++)
         if (pdl__drawing_direct(d, s)) most = (int)fmax(most, pdl__chart_width(d->chart->series[s].name));
-    return most > 0 ? 24 + LETTER * fmin(most, MOST_NAME) : 24;
+    return 36 + LETTER * fmin(most, MOST_NAME); /* half of the last tick, where there are no names */
 }
 
 /* Names of the legend in rows; returns the height. Written when `write`. */

@@ -228,16 +228,20 @@ static void parts_table(pdl__page_t *page, const bars_t *bars, const char *capti
 static void where_time_goes(pdl__page_t *page, const pdl__document_t *plan, const pdl_json_value_t *best)
 {
     const pdl_json_value_t *limit = largest_limit(best);
+    const part_t           *most = times;
     bars_t                  bars;
 
     find_bars(page, plan, "total_s", &bars);
     if (bars.count == 0) return;
+    for (size_t p = 1; p < sizeof(times) / sizeof(times[0]); p++)
+        if (pdl_json_number_of(best, times[p].key) > pdl_json_number_of(best, most->key)) most = &times[p];
     if (limit != NULL)
         pdl__page_section(page, "Where the time goes: %s takes %.0f %%",
                           pdl__page_or(pdl_json_text_of(limit, "name"), "?"),
                           100 * pdl_json_number_of(limit, "share"));
     else
-        pdl__page_section(page, "Where the time goes");
+        pdl__page_section(page, "Where the time goes: %s takes %.0f %%", most->name,
+                          100 * pdl_json_number_of(best, most->key) / pdl_json_number_of(best, "total_s"));
     add_parts(page, &bars, times);
     bars.series[bars.series_count++] = (pdl__series_t){.name = "90 % interval",
                                                        .mark = PDL__MARK_INTERVAL,

@@ -10,7 +10,7 @@ static const char reading[] =
     "h1{font-size:1.5rem}h2{font-size:1.3rem;margin-top:2.5rem;border-top:2px solid var(--grid);padding-top:1rem}\n"
     "h3{font-size:1.1rem;margin-bottom:.3rem}h1,h2,h3,p{overflow-wrap:anywhere}\n"
     ".answer{font-size:1.15rem;font-weight:600}.wide{overflow-x:auto}figure{margin:0 0 1rem}.wide .chart{min-width:40rem}\n"
-    ".wide td:not(.n){min-width:5rem}.wide td:not(.n):last-child{min-width:11rem}.wide th[scope=row]{overflow-wrap:anywhere;min-width:6rem}\n"
+    ".wide td:not(.n){min-width:5rem}.wide td:not(.n):last-child{min-width:11rem}.wide th[scope=row]{overflow-wrap:anywhere;min-width:7.5rem}\n"
     "figcaption,caption{font-size:.9rem;text-align:left;padding:.3rem 0}\n"
     "table{border-collapse:collapse;font-size:.875rem}\n"
     "th,td{padding:.2rem .45rem;border-bottom:1px solid var(--grid);text-align:left;vertical-align:top;font-weight:400}\n"

@@ -98,10 +98,15 @@ static void residuals(pdl__page_t *page, const pdl_json_value_t *head)
                                      .y = {.label = "projected to measured", .format = format_error},
                                      .series = series,
                                      .series_count = 2};
+    int                     above = 0, below = 0;
 
     if (x == NULL || y == NULL || measured == NULL || count == 0) return;
-    for (int i = 0; i < count; i++) y[i] = measured[i] > 0 ? y[i] / measured[i] - 1 : (double)NAN;
-    pdl__page_section(page, "Error over devices");
+    for (int i = 0; i < count; i++) {
+        y[i] = measured[i] > 0 ? y[i] / measured[i] - 1 : (double)NAN;
+        above += y[i] > 0;
+        below += y[i] < 0;
+    }
+    pdl__page_section(page, "Error over devices: %d rows are projected too long, %d too short", above, below);
     pdl__page_chart(page, &chart, "Points above the line are projected too long, those below too short.");
 }
 
@@ -122,7 +127,8 @@ static void worst(pdl__page_t *page, const pdl_json_value_t *head)
     pdl__ranked_t            *ranked = pdl__page_rank(page, pdl_json_first(head, "rows"), error_of, &count);
 
     if (count == 0) return;
-    pdl__page_section(page, "The worst rows");
+    pdl__page_section(page, "The worst rows: %s is off by %.0f %%",
+                      pdl__page_or(pdl_json_text_of(ranked[0].value, "id"), "?"), 100 * ranked[0].score);
     pdl__page_table(page, "Rows with the largest error first", columns, 8);
     for (int i = 0; i < count && i < WORST; i++) {
         const pdl_json_value_t *r = ranked[i].value;

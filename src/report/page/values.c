@@ -48,7 +48,7 @@ void pdl__page_program(pdl__page_t *page, const pdl__document_t *program)
     for (int i = 0; i < peak; i++) op = op->next;
     pdl__page_answer(page, "%d operations; tensors take most memory, %s, at operation %d: %s.", ops,
                      pdl_format_bytes(bytes[peak], most), peak, pdl__page_or(pdl_json_text_of(op, "name"), "?"));
-    pdl__page_section(page, "Memory over operations");
+    pdl__page_section(page, "Memory over operations: %s at most", most);
     pdl__page_chart(page, &chart, "Bytes of the buffers that are alive at every operation.");
 }
 
