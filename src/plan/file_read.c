@@ -388,11 +388,12 @@ static pdl_status_t read_pipeline(const pdl_yaml_t *root, pdl_plan_file_t *file)
 
 static pdl_status_t read_memory(const pdl_yaml_t *root, pdl_plan_t *plan)
 {
-    static const char *const keys[] = {"recompute", "sharding", "sequence_parallel", "optimizer", "weights",
+    static const char *const keys[] = {"recompute", "sharding", "sequence_parallel",
+                                       "optimizer", "weights",  "update",
                                        "blocks",    NULL};
     const pdl_yaml_t        *node = pdl_yaml_find(root, "memory");
     int recompute = (int)plan->recompute, sharding = (int)plan->sharding, optimizer = (int)plan->optimizer_tier;
-    int weights = (int)plan->weights_tier;
+    int weights = (int)plan->weights_tier, update = (int)plan->update_tier;
     pdl_status_t st;
 
     if (node == NULL) return PDL_OK;
@@ -401,10 +402,12 @@ static pdl_status_t read_memory(const pdl_yaml_t *root, pdl_plan_t *plan)
     if (st == PDL_OK) st = read_choice(node, "sharding", pdl_sharding_names, PDL_SHARDING_COUNT, &sharding);
     if (st == PDL_OK) st = read_choice(node, "optimizer", pdl_tier_names, PDL_TIER_COUNT, &optimizer);
     if (st == PDL_OK) st = read_choice(node, "weights", pdl_tier_names, PDL_TIER_DISK, &weights);
+    if (st == PDL_OK) st = read_choice(node, "update", pdl_tier_names, PDL_TIER_DISK, &update);
     if (st == PDL_OK) st = pdl_yaml_get_bool(node, "sequence_parallel", PDL_OPTIONAL, &plan->sequence_parallel);
     if (st != PDL_OK) return st;
     if (weights == PDL_TIER_HOST && pdl_yaml_find(node, "optimizer") == NULL) optimizer = PDL_TIER_HOST;
     plan->weights_tier = (pdl_tier_t)weights;
+    plan->update_tier = (pdl_tier_t)update;
     plan->recompute = (pdl_recompute_t)recompute;
     plan->sharding = (pdl_sharding_t)sharding;
     plan->optimizer_tier = (pdl_tier_t)optimizer;

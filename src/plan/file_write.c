@@ -154,6 +154,8 @@ static void write_memory(const pdl_plan_t *plan, FILE *stream)
         fprintf(stream, "%soptimizer: %s", separator, pdl_tier_names[plan->optimizer_tier]);
     if (plan->weights_tier != PDL_TIER_DEVICE)
         fprintf(stream, "%sweights: %s", separator, pdl_tier_names[plan->weights_tier]);
+    if (plan->update_tier != PDL_TIER_DEVICE)
+        fprintf(stream, "%supdate: %s", separator, pdl_tier_names[plan->update_tier]);
     fputs(plan->block_count == 0 ? "}\n" : "\n", stream);
     if (plan->block_count == 0) return;
     pdl__blocks_write(plan, stream);

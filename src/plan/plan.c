@@ -194,6 +194,11 @@ pdl_status_t pdl_plan_check_micro_batches(int64_t parts, int64_t samples)
 /* Weights on the host take their state along, and are there as their state is: all of them, or a part. */
 static pdl_status_t check_tiers(const pdl_plan_t *plan)
 {
+    if (plan->update_tier == PDL_TIER_HOST &&
+        (plan->weights_tier != PDL_TIER_HOST || plan->optimizer_tier != PDL_TIER_HOST))
+        return pdl_error(PDL_ERR_INPUT,
+                         "processors of the host update what is there: memory.update: host goes with "
+                         "memory.weights: host and memory.optimizer: host");
     if (plan->weights_tier == PDL_TIER_DEVICE) return PDL_OK;
     if (plan->optimizer_tier == PDL_TIER_DEVICE)
         return pdl_error(PDL_ERR_INPUT, "weights on the host have their optimizer's state there or on disk: use "

@@ -80,7 +80,8 @@ bool pdl__program_leaves(const pdl__builder_t *builder, int node);
 enum { PDL__STATE_SLOTS = 4 }; /* one updated, two copied in, one copied out */
 typedef struct pdl__state_pieces {
     int count, issued, updated;
-    int buffer[PDL__STATE_SLOTS], out[PDL__STATE_SLOTS]; /* of the piece in a slot: its copy, and the copy out */
+    /* Of the piece in a slot: its copy, and the operation that is done with it, a copy out or the update by the host. */
+    int buffer[PDL__STATE_SLOTS], out[PDL__STATE_SLOTS];
 } pdl__state_pieces_t;
 /* Pieces of the buckets in this order. */
 void pdl__state_begin(pdl__builder_t *builder, const int *order, pdl__state_pieces_t *state);
@@ -88,6 +89,8 @@ void pdl__state_prefetch(pdl__builder_t      *builder,
                          pdl__state_pieces_t *state); /* copies in, as far as there are slots */
 /* The next piece; the buffer of its gradients, or -1 where all are on the device. */
 void pdl__state_update(pdl__builder_t *builder, pdl__state_pieces_t *state, int gradients);
+/* What the host has not been given yet, of those. */
+void pdl__state_finish(pdl__builder_t *builder, pdl__state_pieces_t *state);
 
 void         pdl__program_order(pdl__builder_t *builder);
 pdl_status_t pdl__program_update(pdl__builder_t *builder);

@@ -16,7 +16,9 @@ static void count_bytes(const pdl_program_t *program, pdl_program_copies_t *copi
     for (int i = 0; i < program->op_count; i++) {
         const pdl_program_op_t *op = &program->op[i];
         if (op->kind == PDL_OP_COPY_OUT)
-            *(op->piece >= 0 ? &copies->state_bytes : &copies->swapped_bytes) += op->bytes;
+            *(op->bucket >= 0  ? &copies->gradient_bytes
+              : op->piece >= 0 ? &copies->state_bytes
+                               : &copies->swapped_bytes) += op->bytes;
         if (op->kind == PDL_OP_COPY_IN && op->bucket >= 0) copies->weight_bytes += op->bytes;
         if (op->kind == PDL_OP_RECOMPUTE && op->output >= 0)
             copies->recomputed_bytes += (double)program->buffer[op->output].bytes;
@@ -74,7 +76,7 @@ pdl_status_t pdl_program_count_copies(const pdl_program_t *program, const double
 
     *copies = (pdl_program_copies_t){.worst_layer = -1};
     count_bytes(program, copies);
-    if (end_s == NULL || copies->swapped_bytes + copies->state_bytes <= 0) return PDL_OK;
+    if (end_s == NULL || copies->swapped_bytes + copies->state_bytes + copies->gradient_bytes <= 0) return PDL_OK;
     for (int i = 0; i < program->node_count; i++)
         if (program->node[i].policy_block >= blocks) blocks = program->node[i].policy_block + 1;
     double *block_s = calloc((size_t)blocks + 1, sizeof(*block_s));

@@ -27,7 +27,8 @@ const char *const pdl_op_stream_names[PDL_STREAM_COUNT] = {[PDL_STREAM_COMPUTE] 
                                                            [PDL_STREAM_GRADIENT] = "gradient exchange",
                                                            [PDL_STREAM_STAGE] = "stage transfer",
                                                            [PDL_STREAM_COPY_IN] = "copy in",
-                                                           [PDL_STREAM_COPY_OUT] = "copy out"};
+                                                           [PDL_STREAM_COPY_OUT] = "copy out",
+                                                           [PDL_STREAM_HOST] = "host"};
 
 /* The name of a layer of the model, or its number. */
 static const char *layer_name(const pdl_program_t *program, int layer, char *text, size_t size)
@@ -72,7 +73,11 @@ static const char *name_update(const pdl_program_op_t *op, char *text, size_t si
     if (op->kind == PDL_OP_COLLECTIVE)
         snprintf(text, size, "%s %s %d", pdl_primitive_names[op->primitive], roles[op->role], op->bucket);
     else if (op->piece >= 0)
-        snprintf(text, size, "%s%s %d", kind, op->kind == PDL_OP_UPDATE ? "" : " state", op->piece);
+        snprintf(text, size, "%s%s %d", kind,
+                 op->kind == PDL_OP_UPDATE ? ""
+                 : op->bucket >= 0         ? " gradients"
+                                           : " state",
+                 op->piece);
     else if (op->kind == PDL_OP_COPY && op->input[0] < 0)
         snprintf(text, size, "clear gradients %d", op->bucket);
     else if (op->kind == PDL_OP_COPY_IN)

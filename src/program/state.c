@@ -4,6 +4,10 @@
  * them, summed over ranks where there are several, beside the rest of backward; else all pieces come behind it, where activations
  * were.
  * Weights that are on the host are updated in the same way: theirs is one more array of a piece.
+ *
+ * Or the host updates what it has: gradients of a piece are copied to it, and processors there update weights and state beside
+ * the rest of backward. The update of a piece is given to them when the gradients of the next one are in flight, so that nobody
+ * waits for the copy.
  */
 #include "program/builder.h"
 #include <stdlib.h>
@@ -70,6 +74,7 @@ void pdl__state_begin(pdl__builder_t *b, const int *order, pdl__state_pieces_t *
 
 void pdl__state_prefetch(pdl__builder_t *b, pdl__state_pieces_t *state)
 {
+    if (b->options->update->by_host) return;
     while (state->issued < state->count && state->issued <= state->updated + AHEAD && !b->status) {
         int slot = state->issued % PDL__STATE_SLOTS;
         /* The memory of the piece before it in this slot is released. */
@@ -79,8 +84,52 @@ void pdl__state_prefetch(pdl__builder_t *b, pdl__state_pieces_t *state)
     }
 }
 
+/* The next piece whose gradients are there. */
+static void update_by_host(pdl__builder_t *b, pdl__state_pieces_t *state)
+{
+    pdl_program_op_t op = pdl__program_blank(PDL_OP_UPDATE, -1, false);
+    int              slot = state->issued % PDL__STATE_SLOTS;
+
+    op.stream = PDL_STREAM_HOST;
+    op.piece = state->issued++;
+    op.bucket = b->program->piece[op.piece].bucket;
+    op.input[0] = state->buffer[slot];
+    state->out[slot] = b->program->op_count;
+    pdl__program_emit(b, &op);
+}
+
+void pdl__state_finish(pdl__builder_t *b, pdl__state_pieces_t *state)
+{
+    while (b->options->update->by_host && state->issued < state->updated && !b->status) update_by_host(b, state);
+}
+
+static void send_gradients(pdl__builder_t *b, pdl__state_pieces_t *state, int gradients)
+{
+    pdl_program_op_t           op = pdl__program_blank(PDL_OP_COPY_OUT, -1, true);
+    const pdl_program_piece_t *piece = &b->program->piece[state->updated];
+    size_t                     item = b->options->update->state_item;
+    int                        slot = state->updated % PDL__STATE_SLOTS, earlier = state->updated;
+
+    if (state->updated >= PDL__STATE_SLOTS) b->program->op[state->out[slot]].until = b->program->op_count;
+    op.output = pdl__program_buffer(b, 0, (size_t)b->program->piece_most * item);
+    if (b->status) return;
+    b->program->buffer[op.output].space = PDL_SPACE_PINNED;
+    op.piece = state->updated++;
+    op.bucket = piece->bucket;
+    op.stream = PDL_STREAM_COPY_OUT;
+    op.input[0] = gradients;
+    op.bytes = (double)((size_t)(piece->high - piece->low) * item);
+    state->buffer[slot] = op.output;
+    pdl__program_emit(b, &op);
+    while (state->issued < earlier && !b->status) update_by_host(b, state);
+}
+
 void pdl__state_update(pdl__builder_t *b, pdl__state_pieces_t *state, int gradients)
 {
+    if (b->options->update->by_host) {
+        send_gradients(b, state, gradients);
+        return;
+    }
     pdl_program_op_t op = pdl__program_blank(PDL_OP_UPDATE, -1, false);
     int              slot = state->updated % PDL__STATE_SLOTS;
 

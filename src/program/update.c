@@ -235,6 +235,7 @@ static void append_update(pdl__update_walk_t *w)
     if (u->state_arrays == 0) append(w, PDL_OP_UPDATE, -1, false);
     for (int b = 0; b < u->bucket_count; b++) w->summed[b] = true;
     update_pieces(w);
+    pdl__state_finish(w->builder, &w->state);
     for (int b = 0; b < u->bucket_count && u->sharding < PDL_SHARDING_ZERO3; b++)
         if (u->bucket[b].sharded != 0) {
             gather_weights(w, b, -1);

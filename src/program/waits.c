@@ -8,7 +8,8 @@
 bool pdl_program_op_in_flight(const pdl_program_op_t *op)
 {
     return op->kind == PDL_OP_RECV || op->kind == PDL_OP_COLLECTIVE || op->kind == PDL_OP_COPY_OUT ||
-           op->kind == PDL_OP_COPY_IN || (op->kind == PDL_OP_REDISTRIBUTE && op->group != 0);
+           op->kind == PDL_OP_COPY_IN || (op->kind == PDL_OP_REDISTRIBUTE && op->group != 0) ||
+           (op->kind == PDL_OP_UPDATE && op->stream == PDL_STREAM_HOST);
 }
 
 bool pdl_program_op_needs_host(const pdl_program_op_t *op, bool alone)
@@ -126,15 +127,18 @@ static bool follows(const pdl_program_op_t *op, const pdl_program_op_t *before)
     case PDL_OP_UPDATE: /* a piece needs its state and the gradients of its bucket */
         return op->piece < 0 || (before->kind == PDL_OP_COLLECTIVE && before->role == PDL_ROLE_GRADIENTS &&
                                  op->bucket == before->bucket);
+    case PDL_OP_COPY_OUT: /* gradients of a piece */
+        return op->bucket >= 0 && before->kind == PDL_OP_COLLECTIVE && before->role == PDL_ROLE_GRADIENTS &&
+               op->bucket == before->bucket;
     case PDL_OP_CONVERT: return op->node < 0;
     default: return false;
     }
 }
 
-/* Memory of what is copied out is released at its time. */
+/* Memory of what is copied out, or of gradients on the host, is released at its time. */
 static bool is_due(const pdl_program_op_t *before, int at)
 {
-    return before->kind == PDL_OP_COPY_OUT && before->until > 0 && before->until <= at;
+    return before->until > 0 && before->until <= at;
 }
 
 static pdl_status_t add_wait(flight_t *f, int k)

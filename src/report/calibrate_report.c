@@ -38,6 +38,7 @@ pdl_status_t pdl_report_calibration(const pdl_calibration_t *c, const char *path
         pair(table, "to the host", pdl_format_byte_rate(rate[PDL_HOST_TO_HOST], text));
         pair(table, "from the host", pdl_format_byte_rate(rate[PDL_HOST_TO_DEVICE], text));
         pair(table, "both at once, each", pdl_format_byte_rate(rate[PDL_HOST_BOTH], text));
+        pair(table, "updates by the host", pdl_format_byte_rate(c->host_update_bytes_per_s, text));
     }
     if (c->sharing > 0) {
         snprintf(line, sizeof(line), "%.0f %% of its speed together", 100 * c->sharing);

@@ -148,11 +148,14 @@ static void show_copies(const pdl_run_report_spec_t *spec, const pdl_train_summa
     const pdl_program_copies_t *c = &s->copies;
     char                        text[3][PDL_FORMAT_SIZE];
 
-    if (c->swapped_bytes + c->state_bytes + c->recomputed_bytes <= 0) return;
+    if (c->swapped_bytes + c->state_bytes + c->gradient_bytes + c->recomputed_bytes <= 0) return;
     fprintf(stream, "swapped %s and recomputed %s an update", pdl_format_bytes(c->swapped_bytes, text[0]),
             pdl_format_bytes(c->recomputed_bytes, text[1]));
     if (c->state_bytes > 0)
         fprintf(stream, ", %s of optimizer state through the device", pdl_format_bytes(c->state_bytes, text[0]));
+    if (c->gradient_bytes > 0)
+        fprintf(stream, ", %s of gradients to the host, which updates weights there",
+                pdl_format_bytes(c->gradient_bytes, text[0]));
     if (c->weight_bytes > 0)
         fprintf(stream, ", %s of weights from the host", pdl_format_bytes(c->weight_bytes, text[0]));
     if (c->out_s + c->in_s > 0)
@@ -169,6 +172,7 @@ static void copies_json(pdl_json_t *json, const pdl_program_copies_t *c)
     pdl_json_open(json, "copies", '{');
     pdl_json_bytes(json, "swapped_bytes", c->swapped_bytes);
     pdl_json_bytes(json, "state_bytes", c->state_bytes);
+    pdl_json_bytes(json, "gradient_bytes", c->gradient_bytes);
     pdl_json_bytes(json, "weight_bytes", c->weight_bytes);
     pdl_json_bytes(json, "recomputed_bytes", c->recomputed_bytes);
     pdl_json_number(json, "out_s", c->out_s);

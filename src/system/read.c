@@ -7,7 +7,7 @@
  *     source: where each number comes from
  *     device:
  *       {name, memory, memory_bandwidth, peak: {fp32: ..}, compute_units, launch, matrix_efficiency,
- *        memory_efficiency, power, idle_power, host_link, host_memory, reserved, copy_bandwidth, queue, issue, step, graphs, sharing, slice}
+ *        memory_efficiency, power, idle_power, host_link, host_memory, host_update, reserved, copy_bandwidth, queue, issue, step, graphs, sharing, slice}
  *     levels:            # innermost first
  *       - {name, transport, fanout, bandwidth, latency, ports, oversubscription, shared, congestion}
  *     host_path:         # optional: the same levels, in order, for transfers staged through host memory
@@ -65,6 +65,7 @@ static const char *const device_keys[] = {"name",
                                           "copy_bandwidth",
                                           "host_link",
                                           "host_memory",
+                                          "host_update",
                                           "queue",
                                           "issue",
                                           "step",
@@ -180,6 +181,8 @@ static pdl_status_t read_device_numbers(const pdl_yaml_t *node, pdl_device_t *de
     st = pdl_yaml_get_number(node, "copy_bandwidth", PDL_UNIT_BYTE_RATE, PDL_OPTIONAL, &device->copy_bytes_per_s);
     if (st) return st;
     st = get_positive(node, "host_memory", PDL_UNIT_BYTES, PDL_OPTIONAL, &device->host_bytes);
+    if (!st)
+        st = get_positive(node, "host_update", PDL_UNIT_BYTE_RATE, PDL_OPTIONAL, &device->host_update_bytes_per_s);
     if (st) return st;
     return pdl_yaml_get_number(node, "reserved", PDL_UNIT_BYTES, PDL_OPTIONAL, &device->reserved_bytes);
 }

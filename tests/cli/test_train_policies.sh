@@ -105,6 +105,13 @@ expect 0 "${plan[@]}" --model deep.yaml --system 128GiB.yaml --batch 2 --max-mem
 grep -q 'sequence_parallel: false, optimizer: host}' chosen.yaml || fail "state stays on the device"
 expect 0 "${plan[@]}" --model deep.yaml --system 128GiB.yaml --batch 2 --max-memory 3MB
 grep -q 'optimizer: host, weights: host}' chosen.yaml || fail "weights stay on the device"
+# Processors of the host update what is there where that is faster than passing it through the device.
+sed 's/^  host_memory: .*/&\n  host_update: 1e12/' 128GiB.yaml >able.yaml
+expect 0 "${plan[@]}" --model deep.yaml --system able.yaml --batch 2 --max-memory 3MB
+grep -q 'optimizer: host, weights: host, update: host}' chosen.yaml || fail "the device updates"
+sed 's/weights: host, //' chosen.yaml >near.yaml
+expect 2 train near.yaml --data synthetic --samples 40 --quiet --steps 1
+has err "memory.update: host goes with memory.weights: host and memory.optimizer: host"
 # So they do with several devices, in parts: each host has those of its rank.
 sed 's/fanout: 1,/fanout: 2,/' 128GiB.yaml >two.yaml
 expect 0 plan -n 2 --strategy data --optimizer adam -o chosen.yaml --model deep.yaml --system two.yaml --batch 4 --max-memory 2.7MB

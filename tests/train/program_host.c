@@ -168,6 +168,9 @@ static void compare(device_t device, int first, int last, int steps)
         outcome_t    kept = train(&settings[i], plan, device, steps);
         plan->optimizer_tier = settings[i].state;
         plan->weights_tier = settings[i].weights;
+        /* GPUs round otherwise than processors; for the guard device test_host_weights.c has it. */
+        if (plan->optimizer_tier == PDL_TIER_HOST && plan->weights_tier == PDL_TIER_HOST && device == CPU)
+            plan->update_tier = PDL_TIER_HOST;
         outcome_t passing = train(&settings[i], plan, device, steps);
         CHECK(memcmp(kept.loss, passing.loss, sizeof(kept.loss)) == 0 && kept.loss[0] != kept.loss[STEPS]);
         CHECK(kept.weights == passing.weights && kept.moments == passing.moments && kept.moments != 0);

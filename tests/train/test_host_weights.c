@@ -41,7 +41,8 @@ static const char *model_of(const setting_t *setting)
     return on_real_gpu() && strcmp(setting->model, LANGUAGE) == 0 ? "gpt-char-small" : setting->model;
 }
 
-static size_t held; /* of the device */
+static pdl_tier_t updates = PDL_TIER_DEVICE; /* who updates weights that are on the host */
+static size_t     held;                      /* of the device */
 
 static pdl_status_t (*alloc)(pdl_tensor_device_t *device, pdl_space_t space, size_t bytes, void **memory);
 
@@ -109,6 +110,21 @@ static void execute(pdl_session_t *session, const pdl_plan_t *plan, int steps, o
     outcome->loss[STEPS] = result.loss;
 }
 
+/* Gradients go to the host, where pieces are updated; no state comes to the device. */
+static void check_host_updates(const pdl_program_t *program)
+{
+    int updates_there = 0, gradients = 0;
+
+    for (int i = 0; i < program->op_count; i++) {
+        const pdl_program_op_t *op = &program->op[i];
+        updates_there += op->kind == PDL_OP_UPDATE && op->stream == PDL_STREAM_HOST;
+        gradients += op->kind == PDL_OP_COPY_OUT && op->piece >= 0;
+        CHECK(op->kind != PDL_OP_COPY_IN || op->piece < 0);
+    }
+    CHECK_INT(updates_there, program->piece_count);
+    CHECK_INT(gradients, program->piece_count);
+}
+
 static outcome_t train(const setting_t *setting, device_t device, pdl_tier_t optimizer, pdl_tier_t weights,
                        int steps)
 {
@@ -133,6 +149,7 @@ static outcome_t train(const setting_t *setting, device_t device, pdl_tier_t opt
     plan->micro_batches = setting->micro_batches;
     plan->optimizer_tier = optimizer;
     plan->weights_tier = weights;
+    if (weights == PDL_TIER_HOST) plan->update_tier = updates;
     if (device == GPU_BF16) plan->precision = PDL_BF16;
     if (setting->swaps)
         CHECK_OK(pdl_plan_set_blocks(plan,
@@ -148,6 +165,7 @@ static outcome_t train(const setting_t *setting, device_t device, pdl_tier_t opt
     outcome.held = held;
     pdl_session_memory(session, &memory);
     CHECK_INT((int64_t)memory.total, (int64_t)held);
+    if (plan->update_tier == PDL_TIER_HOST) check_host_updates(session->program);
     watched = session;
     recorded_count = 0;
     execute(session, plan, steps, &outcome);
@@ -192,6 +210,16 @@ static void bits_are_those_of_weights_on_the_device(void)
     compare(CPU, PDL_TIER_HOST, 0, SETTINGS, STEPS);
 }
 
+static void processors_of_the_host_update_what_is_there(void)
+{
+    fill_batch(2);
+    updates = PDL_TIER_HOST;
+    compare(CPU, PDL_TIER_HOST, 0, SETTINGS, 3);
+    compare(EAGER, PDL_TIER_HOST, 3, 5, 2);
+    compare(LAZY, PDL_TIER_HOST, 0, 2, 2);
+    updates = PDL_TIER_DEVICE;
+}
+
 static void streams_wait_for_what_they_need(void)
 {
     fill_batch(2);
@@ -217,6 +245,7 @@ int main(int count, char **arguments)
     argument_count = count;
     argument = arguments;
     RUN(bits_are_those_of_weights_on_the_device);
+    RUN(processors_of_the_host_update_what_is_there);
     RUN(streams_wait_for_what_they_need);
     RUN(gpus_have_the_same_bits);
     return test_done();

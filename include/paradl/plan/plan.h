@@ -162,6 +162,7 @@ typedef struct pdl_plan {
     int                     block_count;    /* 0: every virtual stage is a block */
     pdl_tier_t     optimizer_tier; /* of the optimizer's state: beyond the device it passes through in pieces */
     pdl_tier_t     weights_tier;   /* device or host: from there they come before every use */
+    pdl_tier_t     update_tier;    /* device or host: whose processors update weights that are on the host */
     pdl_sharding_t sharding;
     bool           sequence_parallel; /* the stretches between tensor-split pairs are split along the sequence */
     bool           sync_batch_norm;

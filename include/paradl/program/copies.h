@@ -14,6 +14,7 @@ extern "C" {
 typedef struct pdl_program_copies {
     double swapped_bytes;    /* activations: out, and in again */
     double state_bytes;      /* of the optimizer, and weights that are updated with it: in, and out again */
+    double gradient_bytes;   /* out, for updates by the host */
     double weight_bytes;     /* of the host, before they are used */
     double recomputed_bytes; /* outputs that are made again */
     double out_s, in_s;      /* the links are busy */

@@ -127,6 +127,7 @@ typedef enum pdl_op_stream {
     PDL_STREAM_STAGE,
     PDL_STREAM_COPY_IN,
     PDL_STREAM_COPY_OUT,
+    PDL_STREAM_HOST, /* processors of the host */
     PDL_STREAM_COUNT
 } pdl_op_stream_t;
 extern const char *const pdl_op_stream_names[PDL_STREAM_COUNT]; /* "computation", "gradient exchange", ... */
@@ -167,8 +168,8 @@ typedef struct pdl_program_op {
     pdl_side_boxes_t boxes;   /* copy: of that side, */
     bool             reverse; /* from the second of the two to the first */
     int              bucket;  /* of gradients or weights, or the number of a tie; -1: none */
-    int              piece; /* of optimizer state that is not on the device: copied, or updated with it; -1: none */
-    bool             adds;  /* weight gradients are added to those that are there */
+    int              piece;   /* of state off the device, copied or updated; of gradients for the host; -1: none */
+    bool             adds;    /* weight gradients are added to those that are there */
     int              input[PDL_PROGRAM_INPUTS];
     int              output, saved, workspace;
     int              gradient[2];                        /* of the output */
@@ -179,8 +180,8 @@ typedef struct pdl_program_op {
     pdl_primitive_t       primitive;
     pdl_collective_role_t role;
     double                bytes; /* this rank sends, by the schedules of the plan; of copies, what they copy */
-    int                   until; /* copy out: the operation that waits for it, unless one before has to; 0: none */
-    int                   first_wait, wait_count; /* in the program's list of waits */
+    int until; /* copy out, update by the host: who waits for it, unless one before has to; 0: none */
+    int first_wait, wait_count; /* in the program's list of waits */
 } pdl_program_op_t;
 
 typedef struct pdl_program_buffer {
@@ -256,6 +257,7 @@ typedef struct pdl_program_update {
        host. Then all trained weights are in buckets. */
     int    state_arrays; /* 0: it is */
     size_t state_item;   /* bytes of an element */
+    bool   by_host;      /* what is there is updated there: gradients of pieces are copied out, and nothing in */
     bool   early;        /* an update needs nothing but the gradients of its bucket: it is made during backward */
 } pdl_program_update_t;
 

@@ -83,7 +83,8 @@ typedef struct pdl_device {
     double          sharers; /* ranks on one device; 1 in a description (pdl_system_widen) */
     pdl_host_link_t host_link;
     double          host_bytes;     /* memory of the host for one device; 0: not known */
-    double          reserved_bytes; /* runtime context and libraries */
+    double host_update_bytes_per_s; /* of updates by processors of the host, for one device; 0: not known */
+    double reserved_bytes;          /* runtime context and libraries */
     double copy_bytes_per_s;        /* of pieces of tensors inside its memory, around messages; 0: costs nothing */
 } pdl_device_t;
 

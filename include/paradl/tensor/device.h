@@ -101,6 +101,8 @@ typedef struct pdl_library_ops {
                                pdl_library_collective_t collective, float *data, int64_t count);
 } pdl_library_ops_t;
 
+typedef void (*pdl_call_fn_t)(void *context);
+
 typedef struct pdl_device_ops {
     const char *name;
     /* Never inside a step. Device memory is zero. */
@@ -122,6 +124,9 @@ typedef struct pdl_device_ops {
     /* sum[i] += values[i]. `sum` is of the type of `values`, or float where that is BF16. */
     pdl_status_t (*reduce)(pdl_tensor_device_t *device, pdl_tensor_stream_t *stream, pdl_dtype_t type,
                            const void *values, void *sum, int64_t count);
+    /* A function of the host as work of the stream. It uses memory of the host, and nothing of the device. */
+    pdl_status_t (*call)(pdl_tensor_device_t *device, pdl_tensor_stream_t *stream, pdl_call_fn_t function,
+                         void *context);
     /* Floats, rounded to `type` (F32 or BF16). */
     pdl_status_t (*round)(pdl_tensor_device_t *device, pdl_tensor_stream_t *stream, const float *values,
                           int64_t count, pdl_dtype_t type, void *rounded);

@@ -65,6 +65,7 @@ typedef struct pdl_calibration {
     double memory_bytes;                   /* of a device */
     bool   graphs;                         /* operations are replayed */
     double host_bytes;                     /* of the host, for one of its devices; 0: it is the device's */
+    double host_update_bytes_per_s;        /* read and written by its processors in an update, for one device */
     double copy_bytes_per_s;               /* of a piece of a tensor into another one, all ranks at work */
     double matrix_efficiency, memory_efficiency, launch_s;
     /* Where the host queues work for a device: the host's time for a kernel, and the device's for one that does nothing; the

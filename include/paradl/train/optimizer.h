@@ -106,10 +106,11 @@ typedef struct pdl_optimizer_run {
        the first prepares and the last ends the update. 0, 0: all of it is there. Not for lars and lamb. */
     int64_t              state_low, state_high;
     bool                 first_piece, last_piece;
-    bool                 weights_pass;  /* `weights` has those of the piece alone, */
-    int64_t              gradients_low; /* and `gradients` begins with this element */
-    const double        *lr;            /* of this update; NULL: that of the schedule at `step` */
-    bool                 norm;          /* the norm of the gradients is wanted */
+    bool                 weights_pass;   /* `weights` has those of the piece alone, */
+    int64_t              gradients_low;  /* and `gradients` begins with this element; */
+    bool                 gradients_pass; /* or with those of the piece */
+    const double        *lr;             /* of this update; NULL: that of the schedule at `step` */
+    bool                 norm;           /* the norm of the gradients is wanted */
     pdl_tensor_stream_t *stream;
     double              *scalars, *home; /* room for the numbers, of the device and of the host (pinned) */
     const int64_t       *flag;           /* of the device: nothing is written unless it is 0; NULL: it is */
@@ -135,6 +136,10 @@ void pdl_optimizer_numbers(const pdl_optimizer_options_t *options, int64_t step,
 /* One update is given to the stream, and its numbers start home. The host waits for the stream only where ranks have
    to add norms. PDL_ERR_NOT_FINITE: the norm of the gradients is not finite on any rank, and nothing is written. */
 pdl_status_t pdl_optimizer_step(const pdl_optimizer_options_t *options, const pdl_optimizer_run_t *run);
+/* The same in two parts, where processors of the host update pieces. begin() is work of the stream, before all of them. piece() updates
+   one at once when that is done: its backend is the CPU, and its scalars are `home` of begin(). */
+pdl_status_t pdl_optimizer_begin(const pdl_optimizer_options_t *options, const pdl_optimizer_run_t *run);
+pdl_status_t pdl_optimizer_piece(const pdl_optimizer_options_t *options, const pdl_optimizer_run_t *run);
 /* Once the stream has been waited for: the norm before clipping, or 0 where it was neither wanted nor needed.
    PDL_ERR_NOT_FINITE: that norm is not finite and nothing was written; or it is, and weights or state that this rank has
    written are not finite. */

@@ -272,6 +272,20 @@ static double share_of_update(const pricer_t *pr)
     return exchanges ? seconds + turn_seconds(pr, true) / updates : seconds;
 }
 
+/* By processors of the host, which ranks that share a device share too: weights and moments are read and written, gradients read. Where
+   their rate is not known they keep up with the link. */
+static double host_update_seconds(const pricer_t *pr, const pdl_program_op_t *op)
+{
+    const pdl_device_t        *device = &pr->oracle->system->device;
+    const pdl_program_piece_t *piece = &pr->program->piece[op->piece];
+    static const double        arrays[PDL_OPTIMIZER_COUNT] = {1, 2, 3}; /* weights and moments */
+    double                     rate = device->host_update_bytes_per_s, passes = 2 * arrays[pr->plan->optimizer] + 1;
+
+    if (!(rate > 0)) rate = device->host_link.bytes_per_s[PDL_HOST_BOTH];
+    if (!(rate > 0)) return 0;
+    return fmax(1, device->sharers) * passes * (double)sizeof(float) * (double)(piece->high - piece->low) / rate;
+}
+
 /* Sums and conversions read two streams or write them slowly, and write one; boxes are as large as the smaller side. */
 static double pass_seconds(const pricer_t *pr, const pdl_program_op_t *op)
 {
@@ -334,7 +348,9 @@ static pdl_status_t price(pricer_t *pr, const pdl_program_op_t *op, double *seco
                                               op->bytes),
                         disk_seconds(pr, op));
         return PDL_OK;
-    case PDL_OP_UPDATE: *seconds = pr->update_s; return PDL_OK;
+    case PDL_OP_UPDATE:
+        *seconds = op->stream == PDL_STREAM_HOST ? host_update_seconds(pr, op) : pr->update_s;
+        return PDL_OK;
     default: return PDL_OK;
     }
 }

@@ -358,6 +358,23 @@ pdl_status_t pdl__try_policies(const pdl__searcher_t *s, const pdl_candidate_t *
     return try_parts(s, original, PDL_RECOMPUTE_FULL, c, least, found);
 }
 
+pdl_status_t pdl__try_host_update(const pdl__searcher_t *s, pdl_candidate_t *c)
+{
+    pdl_candidate_t trial = {.plan = NULL};
+    bool            found = true;
+
+    if (c->plan->weights_tier != PDL_TIER_HOST || c->plan->optimizer_tier != PDL_TIER_HOST ||
+        !(s->oracle->system->device.host_update_bytes_per_s > 0))
+        return PDL_OK;
+    c->plan->update_tier = PDL_TIER_HOST;
+    pdl_status_t status = vary(s, c, c->plan->micro_batches, c->plan->recompute, &trial);
+    c->plan->update_tier = PDL_TIER_DEVICE;
+    if (!status && trial.possible) status = pdl__count_candidate(s, &trial);
+    if (!status) keep_better(&trial, c, &found);
+    pdl_plan_destroy(trial.plan);
+    return status;
+}
+
 enum { LOWER_ROUNDS = 6 };
 
 pdl_status_t pdl__lower_need(const pdl__searcher_t *s, const pdl_candidate_t *original, pdl__need_t *least)

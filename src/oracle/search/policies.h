@@ -22,4 +22,8 @@ pdl_status_t pdl__cannot_win(const pdl__searcher_t *s, const pdl_candidate_t *or
 /* The least that was found depends on what was asked for: what is a little below it is asked for too, as long as that works. */
 pdl_status_t pdl__lower_need(const pdl__searcher_t *s, const pdl_candidate_t *original, pdl__need_t *least);
 
+/* Weights and state that are on the host are updated there where that is faster: gradients go there in place of all of these both
+   ways, and processors of the host are slower than those of a device. */
+pdl_status_t pdl__try_host_update(const pdl__searcher_t *s, pdl_candidate_t *candidate);
+
 #endif

@@ -121,6 +121,7 @@ pdl_status_t pdl__squeeze_candidate(const pdl__searcher_t *s, pdl_candidate_t *c
     if (!exceeds_all(s, original.plan, c)) {
         for (int e = 0; e < PDL__EFFORT_COUNT && !status && c->possible; e++)
             status = try_shardings(s, &original, (pdl__effort_t)e, c, &least, &found);
+        if (!status && found) status = pdl__try_host_update(s, c);
         if (!status && !found && c->possible) status = refuse_all(s, &original, &least, c);
     }
     pdl_plan_destroy(original.plan);

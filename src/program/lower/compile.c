@@ -62,6 +62,7 @@ pdl_status_t pdl__graph_program(const pdl__graph_spec_t *spec, const pdl__graph_
                                           .update = &update};
 
     if (training && w->state_passes) update.state_arrays = spec->state_arrays + w->weights_pass;
+    update.by_host = update.state_arrays > 0 && spec->plan->update_tier == PDL_TIER_HOST;
     if (!status && spec->layouts->stages->count > 1) {
         status = pdl__pipe_order(spec->layouts->stages, training, &order, &options.order_count);
         options.order = order;

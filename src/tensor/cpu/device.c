@@ -51,6 +51,14 @@ static pdl_status_t cpu_fill(pdl_tensor_device_t *device, pdl_tensor_stream_t *s
     return PDL_OK;
 }
 
+static pdl_status_t cpu_call(pdl_tensor_device_t *device, pdl_tensor_stream_t *stream, pdl_call_fn_t function,
+                             void *context)
+{
+    (void)device, (void)stream;
+    function(context);
+    return PDL_OK;
+}
+
 /* The two inner dimensions of a box, seen from the source and from the target. */
 typedef struct plane {
     int64_t rows, columns;
@@ -258,6 +266,7 @@ pdl_tensor_device_t *pdl_device_cpu(void)
         .release = cpu_release,
         .copy = cpu_copy,
         .fill = cpu_fill,
+        .call = cpu_call,
         .boxes = cpu_boxes,
         .reduce = cpu_reduce,
         .round = cpu_round,

@@ -96,6 +96,12 @@ static pdl_status_t cuda_fill(pdl_tensor_device_t *base, pdl_tensor_stream_t *st
     return CALL(runtime, fill, memory, bytes);
 }
 
+static pdl_status_t cuda_call(pdl_tensor_device_t *base, pdl_tensor_stream_t *stream, pdl_call_fn_t function,
+                              void *context)
+{
+    return CALL(runtime, call, function, context);
+}
+
 static pdl_status_t cuda_boxes(pdl_tensor_device_t *base, pdl_tensor_stream_t *stream, const pdl_boxes_t *boxes,
                                int from, pdl_dtype_t type, const void *source, void *target, bool add)
 {
@@ -198,6 +204,7 @@ pdl_status_t pdl__cuda_device_create(const pdl__cuda_api_t *api, pdl__gpu_t *gpu
         .memory = cuda_memory,
         .copy = cuda_copy,
         .fill = cuda_fill,
+        .call = cuda_call,
         .boxes = cuda_boxes,
         .reduce = cuda_reduce,
         .round = cuda_round,

@@ -392,6 +392,26 @@ static pdl_status_t guard_copy(pdl_tensor_device_t *base, pdl_tensor_stream_t *s
                    bytes);
 }
 
+typedef struct call {
+    pdl_call_fn_t function;
+    void         *context;
+} call_t;
+
+static pdl_status_t run_call(void *argument)
+{
+    const call_t *call = argument;
+
+    call->function(call->context);
+    return PDL_OK;
+}
+
+static pdl_status_t guard_call(pdl_tensor_device_t *base, pdl_tensor_stream_t *stream, pdl_call_fn_t function,
+                               void *context)
+{
+    (void)base;
+    return pdl__guard_enqueue(stream, run_call, &(call_t){function, context}, sizeof(call_t));
+}
+
 static pdl_status_t guard_fill(pdl_tensor_device_t *base, pdl_tensor_stream_t *stream, void *memory, size_t bytes)
 {
     return request(base, stream, run_fill, &(request_t){.target = memory, .bytes = bytes}, 0, bytes);
@@ -447,6 +467,7 @@ pdl_status_t pdl__guard_device_create(int threads, bool lazy, pdl_tensor_device_
         .release = guard_release,
         .copy = guard_copy,
         .fill = guard_fill,
+        .call = guard_call,
         .boxes = guard_boxes,
         .reduce = guard_reduce,
         .round = guard_round,

@@ -1,9 +1,12 @@
 /*
- * Copies between a device and pinned memory of its host: each way alone, and both at once.
+ * Copies between a device and pinned memory of its host: each way alone, and both at once. And what processors of the host do with what
+ * is there: an update of AdamW.
  */
+#include "base/clock.h"
 #include "train/calibrate/calibrate.h"
 #include "train/exec/session.h"
 #include <math.h>
+#include <stdlib.h>
 
 /* 64 KiB to 256 MiB; a quick calibration leaves out the largest. */
 #define FIRST_SIZE ((size_t)64 << 10)
@@ -96,6 +99,40 @@ static pdl_status_t measure(pdl__calibrate_t *c, link_t *l)
     return status;
 }
 
+enum { UPDATE_ARRAYS = 4, UPDATE_ROUNDS = 4 }; /* weights, gradients, two moments; the first round touches them */
+
+static pdl_status_t measure_update(pdl__calibrate_t *c)
+{
+    int64_t            count = c->options->quick ? 1 << 22 : 1 << 24;
+    float             *all = calloc((size_t)count, UPDATE_ARRAYS * sizeof(*all));
+    pdl_backend_t     *cpu = NULL;
+    pdl_status_t       status = all != NULL ? pdl_backend_create_describing("cpu", 1, PDL_DTYPE_F32, &cpu)
+                                            : pdl_error(PDL_ERR_NOMEM, "out of memory for an update on the host");
+    pdl_update_range_t range = {.elements = count, .packed = -1};
+    pdl_update_t       update = {.kind = PDL_UPDATE_ADAMW,
+                                 .lr = 1e-3,
+                                 .beta1 = 0.9,
+                                 .beta2 = 0.999,
+                                 .epsilon = 1e-8,
+                                 .correction1 = 0.1,
+                                 .correction2 = 0.001,
+                                 .weights = all,
+                                 .gradients = all + count,
+                                 .moment = {all + 2 * count, all + 3 * count}};
+
+    for (int i = 0; i < UPDATE_ROUNDS && !status; i++) {
+        double start_s = pdl__seconds();
+        status = cpu->ops->update(cpu, NULL, &update, &range, 1);
+        double rate =
+            (2 * UPDATE_ARRAYS - 1) * sizeof(float) * (double)count / fmax(pdl__seconds() - start_s, 1e-9);
+        if (i > 0) c->result->host_update_bytes_per_s = fmax(c->result->host_update_bytes_per_s, rate);
+    }
+    c->result->host_update_bytes_per_s /= c->result->devices;
+    pdl_backend_destroy(cpu);
+    free(all);
+    return status;
+}
+
 pdl_status_t pdl__calibrate_link(pdl__calibrate_t *c)
 {
     link_t       l = {.device = c->backend[0]->device,
@@ -106,10 +143,14 @@ pdl_status_t pdl__calibrate_link(pdl__calibrate_t *c)
         status = prepare(&l);
         if (!status) status = measure(c, &l);
         forget(&l);
+        if (!status) status = measure_update(c);
     }
     status = pdl_ranks_agree(c->ranks, status);
     if (!status) status = pdl_ranks_broadcast(c->ranks, &c->result->host_count, sizeof(int), 0);
     if (!status) status = pdl_ranks_broadcast(c->ranks, c->result->host, sizeof(c->result->host), 0);
+    if (!status)
+        status = pdl_ranks_broadcast(c->ranks, &c->result->host_update_bytes_per_s,
+                                     sizeof(c->result->host_update_bytes_per_s), 0);
     if (status) return status;
     const pdl_host_size_t *last = &c->result->host[c->result->host_count - 1];
     pdl__calibrate_say(c, "host link: %.1f GB/s to the host, %.1f to the device, %.1f each way at once",

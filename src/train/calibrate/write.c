@@ -62,6 +62,7 @@ static void write_device(const pdl_calibration_t *c, FILE *stream)
     if (c->sharing > 0) fprintf(stream, "  sharing: %.3f  # of %d ranks\n", c->sharing, c->ranks);
     if (c->slice_s > 0) fprintf(stream, "  slice: %.3g\n", c->slice_s);
     if (c->host_bytes > 0) fprintf(stream, "  host_memory: %.0f\n", c->host_bytes);
+    if (c->host_update_bytes_per_s > 0) fprintf(stream, "  host_update: %.4g\n", c->host_update_bytes_per_s);
     write_host_link(c, stream);
 }
 

@@ -92,6 +92,12 @@ static bool is_copy(const pdl_program_op_t *op)
     return op->kind == PDL_OP_COPY_OUT || op->kind == PDL_OP_COPY_IN;
 }
 
+/* Whoever waits for it waits for its own event. */
+static bool has_event(const pdl_program_op_t *op)
+{
+    return is_copy(op) || (op->kind == PDL_OP_UPDATE && op->stream == PDL_STREAM_HOST);
+}
+
 pdl_status_t pdl__copies_create(pdl_session_t *s)
 {
     const pdl_program_t *programs[] = {s->forward_program, s->program};
@@ -100,12 +106,12 @@ pdl_status_t pdl__copies_create(pdl_session_t *s)
     if (s->dry) return PDL_OK;
     for (int p = 0; p < 2; p++)
         for (int i = 0; programs[p] != NULL && i < programs[p]->op_count; i++)
-            if (is_copy(&programs[p]->op[i]) && i >= s->executor.copied_count) s->executor.copied_count = i + 1;
+            if (has_event(&programs[p]->op[i]) && i >= s->executor.copied_count) s->executor.copied_count = i + 1;
     s->executor.copied = calloc((size_t)s->executor.copied_count + 1, sizeof(*s->executor.copied));
     if (s->executor.copied == NULL) return pdl__no_memory("while preparing to train");
     for (int p = 0; p < 2; p++)
         for (int i = 0; programs[p] != NULL && i < programs[p]->op_count && !status; i++)
-            if (is_copy(&programs[p]->op[i]) && s->executor.copied[i] == NULL)
+            if (has_event(&programs[p]->op[i]) && s->executor.copied[i] == NULL)
                 status = s->executor.device->ops->event_create(s->executor.device, &s->executor.copied[i]);
     return status;
 }
@@ -123,6 +129,24 @@ static pdl_tensor_event_t *copied(const pdl_session_t *s, const pdl_program_op_t
     return s->executor.copied[op - execution->program->op];
 }
 
+pdl_status_t pdl__record_done(pdl_session_t *s, const pdl_program_op_t *op, const pdl__execution_t *execution)
+{
+    return s->executor.device->ops->record(s->executor.device, s->executor.stream[op->stream],
+                                           copied(s, op, execution));
+}
+
+/* Of a piece that the host updates: in the buffer of their bucket, or in the array of all. */
+static const float *gradients_of(const pdl_session_t *s, const pdl_program_op_t *op,
+                                 const pdl__execution_t *execution)
+{
+    const pdl_program_t *program = execution->program;
+    const pdl__bucket_t *bucket = bucket_of(s, program, op->bucket);
+    int64_t              into = program->piece[op->piece].low - program->bucket[op->bucket].state_low;
+
+    if (op->input[0] < 0) return pdl__shard_part(s, PDL_ARRAY_GRADIENT, bucket) + into;
+    return (const float *)pdl__buffer_at(s, execution, op->input[0]) + bucket->part_low - bucket->low + into;
+}
+
 /* Copies go on while those before them are waited for: each has an event of its own. */
 static pdl_status_t issue_copy(pdl_session_t *s, const pdl_program_op_t *op, const pdl__execution_t *execution)
 {
@@ -131,15 +155,17 @@ static pdl_status_t issue_copy(pdl_session_t *s, const pdl_program_op_t *op, con
     char                *to = pdl__buffer_at(s, execution, op->output);
     pdl_status_t         status;
 
-    if (op->bucket >= 0) {
+    if (op->bucket >= 0 && op->kind == PDL_OP_COPY_IN) {
         const pdl__bucket_t *bucket = bucket_of(s, execution->program, op->bucket);
         from = pdl__shard_part(s, PDL_ARRAY_WEIGHT, bucket);
         to += (size_t)(bucket->part_low - bucket->low) * sizeof(float);
+    } else if (op->bucket >= 0) {
+        from = gradients_of(s, op, execution);
     }
-    status = op->piece >= 0
+    status = op->piece >= 0 && op->bucket < 0
                  ? pdl__state_copy(s, op, execution)
                  : device->ops->copy(device, s->executor.stream[op->stream], to, from, (size_t)op->bytes);
-    return status ? status : device->ops->record(device, s->executor.stream[op->stream], copied(s, op, execution));
+    return status ? status : pdl__record_done(s, op, execution);
 }
 
 /* Behind what the compute stream has been given so far: what is read is made there, and what is written may have been another
@@ -186,7 +212,7 @@ static pdl_status_t finish(pdl_session_t *s, const pdl_program_op_t *op, const p
 
 pdl_status_t pdl__complete(pdl_session_t *s, const pdl_program_op_t *op, const pdl__execution_t *execution)
 {
-    if (is_copy(op))
+    if (has_event(op))
         return s->executor.device->ops->wait(s->executor.device, s->executor.stream[PDL_STREAM_COMPUTE],
                                              copied(s, op, execution));
     pdl_status_t status = finish(s, op, execution);

@@ -41,6 +41,9 @@ pdl_exchange_t *pdl__exchange_of(const pdl_session_t *session, const pdl_program
 
 /* update.c */
 pdl_status_t pdl__execute_result(pdl_session_t *session, pdl__execution_t *execution);
+/* An operation that others wait for by its event has been given to its stream. */
+pdl_status_t pdl__record_done(pdl_session_t *session, const pdl_program_op_t *op,
+                              const pdl__execution_t *execution);
 pdl_status_t pdl__execute_update(pdl_session_t *session, const pdl_program_op_t *op, pdl__execution_t *execution);
 /* Behind the last operation: waits for the device, and looks at what has come home. */
 pdl_status_t pdl__execute_end(pdl_session_t *session, pdl__execution_t *execution);

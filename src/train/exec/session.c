@@ -126,7 +126,8 @@ static pdl_status_t create_streams(pdl_session_t *s)
     pdl_status_t status = s->executor.device->ops->event_create(s->executor.device, &s->executor.event);
 
     for (int i = 0; i < PDL_STREAM_COUNT && !status; i++)
-        status = s->executor.device->ops->stream_create(s->executor.device, &s->executor.stream[i]);
+        if (i != PDL_STREAM_HOST || s->spec.plan->update_tier == PDL_TIER_HOST)
+            status = s->executor.device->ops->stream_create(s->executor.device, &s->executor.stream[i]);
     return status;
 }
 

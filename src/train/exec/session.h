@@ -151,6 +151,8 @@ typedef struct pdl__weights {
     struct pdl__state_file *file;
     void                   *slots;
     int                     written, returned;
+    struct pdl__host_piece *hosted; /* pieces that processors of the host update (state/host_update.c), or NULL */
+    pdl_backend_t          *host;   /* which they do it with */
     int64_t                 moments_from; /* the update before which the optimizer's state was zero */
     pdl__weight_set_t      *weight_set;   /* set 0 is the session's own; NULL: there are no others */
     int                     weight_set_count, selected;

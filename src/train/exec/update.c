@@ -141,10 +141,14 @@ pdl_status_t pdl__execute_update(pdl_session_t *s, const pdl_program_op_t *op, p
     pdl_optimizer_run_t run = prepare_update(s, execution);
     pdl_status_t        status = PDL_OK;
 
-    if (op->piece >= 0) take_piece(s, op, execution, &run);
     if (op->piece <= 0) status = pdl__finite_watch_statistics(s);
     s->updating = execution->updated = true;
-    if (!status) status = pdl_optimizer_step(&s->spec.optimizer, &run);
+    if (op->stream == PDL_STREAM_HOST) {
+        if (!status) status = pdl__host_update(s, op, execution, &run);
+    } else {
+        if (op->piece >= 0) take_piece(s, op, execution, &run);
+        if (!status) status = pdl_optimizer_step(&s->spec.optimizer, &run);
+    }
     return status == PDL_ERR_NOT_FINITE ? explain_norm(s, execution) : status;
 }
 

@@ -177,6 +177,7 @@ static int cut_ranges(const pdl_optimizer_run_t *run, const pdl_update_range_t *
         range.gradients += skip - run->gradients_low;
         range.state += skip - run->state_low;
         if (run->weights_pass) range.weights = range.state;
+        if (run->gradients_pass) range.gradients = range.state;
         if (range.packed >= 0) range.packed += skip;
         run->table->cut[made++] = range;
     }
@@ -244,18 +245,42 @@ static pdl_update_t common_update(const pdl_optimizer_options_t *options, const 
     return update;
 }
 
+static pdl_status_t clear_not_finite(const step_t *step)
+{
+    pdl_tensor_device_t *device = step->run->backend->device;
+
+    return device->ops->fill(device, step->run->stream, step->update.not_finite, sizeof(int64_t));
+}
+
+pdl_status_t pdl_optimizer_begin(const pdl_optimizer_options_t *options, const pdl_optimizer_run_t *run)
+{
+    step_t       step = {options, run, common_update(options, run), run->table->count};
+    pdl_status_t status = scale_gradients(&step);
+
+    if (!status) status = clear_not_finite(&step);
+    return status ? status : copy_numbers(run, true, not_finite_at(step.count), 3);
+}
+
+pdl_status_t pdl_optimizer_piece(const pdl_optimizer_options_t *options, const pdl_optimizer_run_t *run)
+{
+    step_t                    step = {options, run, common_update(options, run), run->table->count};
+    const pdl_update_range_t *alike = run->table->alike;
+    int                       count = cut_ranges(run, &alike, run->table->alike_count);
+    pdl_status_t              status = apply(&step, step.update.kind, alike, count);
+
+    return !status && options->ema > 0 && run->ema != NULL ? update_ema(&step) : status;
+}
+
 pdl_status_t pdl_optimizer_step(const pdl_optimizer_options_t *options, const pdl_optimizer_run_t *run)
 {
     const pdl_optimizer_table_t *table = run->table;
-    pdl_tensor_device_t         *device = run->backend->device;
     step_t                       step = {options, run, common_update(options, run), table->count};
     bool                         pieces = run->state_high > 0;
     const pdl_update_range_t    *alike = table->alike;
     int                          count = cut_ranges(run, &alike, table->alike_count);
     pdl_status_t                 status = pieces && !run->first_piece ? PDL_OK : scale_gradients(&step);
 
-    if (!status && (!pieces || run->first_piece))
-        status = device->ops->fill(device, run->stream, step.update.not_finite, sizeof(int64_t));
+    if (!status && (!pieces || run->first_piece)) status = clear_not_finite(&step);
     if (status) return status;
     switch (options->method) {
     case PDL_METHOD_SGD:

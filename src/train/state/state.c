@@ -139,6 +139,7 @@ pdl_status_t pdl__state_take(pdl_session_t *s)
         size_t bytes = host ? array_bytes(s, (pdl_session_array_t)a) : 0;
         if (!status && bytes > 0) status = take_pinned(s, bytes, &s->weights.array[a]);
     }
+    if (!status) status = pdl__host_update_create(s);
     if (status || !s->spec.training || !on_disk(s)) return status;
     status = take_pinned(s, SLOTS * piece_bytes(s), &memory);
     if (status) return status;
@@ -153,6 +154,7 @@ pdl_status_t pdl__state_take(pdl_session_t *s)
 
 void pdl__state_give(pdl_session_t *s)
 {
+    pdl__host_update_destroy(s);
     pdl__state_file_destroy(s->weights.file);
     s->weights.file = NULL;
     if (s->weights.slots != NULL)

@@ -1,6 +1,6 @@
 /*
  * Optimizer state that is kept off the device, in memory of the host or in a file: it passes through the device in pieces
- * (src/program/state.c). So do weights that are on the host when they are updated.
+ * (src/program/state.c). So do weights that are on the host when they are updated, unless processors of the host do it.
  */
 #ifndef PDL_TRAIN_STATE_H
 #define PDL_TRAIN_STATE_H
@@ -22,6 +22,12 @@ pdl_status_t pdl__state_copy(pdl_session_t *session, const pdl_program_op_t *op,
 size_t pdl__state_at(const pdl_session_t *session, pdl_session_array_t array);
 /* Behind the last operation, when streams have been waited for. */
 pdl_status_t pdl__state_end(pdl_session_t *session);
+
+/* host_update.c: pieces that processors of the host update, where the plan says so; `run` is that of the device. */
+pdl_status_t pdl__host_update_create(pdl_session_t *session);
+void         pdl__host_update_destroy(pdl_session_t *session);
+pdl_status_t pdl__host_update(pdl_session_t *session, const pdl_program_op_t *op, const pdl__execution_t *execution,
+                              const pdl_optimizer_run_t *run);
 
 /* State in a file: elements of an array to or from the host, at once. */
 pdl_status_t pdl__state_read(const pdl_session_t *session, pdl_session_array_t array, int64_t at, int64_t elements,

@@ -191,6 +191,12 @@ static pdl_status_t fill(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, void *mem
     return bytes > 0 ? CHECK(cudaMemsetAsync(memory, 0, bytes, PDL__CUDA_STREAM(stream))) : PDL_OK;
 }
 
+static pdl_status_t call(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_call_fn_t function, void *context)
+{
+    (void)gpu;
+    return CHECK(cudaLaunchHostFunc(PDL__CUDA_STREAM(stream), function, context));
+}
+
 static void *scratch_of(pdl_tensor_stream_t *stream)
 {
     return stream->scratch;
@@ -333,6 +339,7 @@ const pdl__cuda_runtime_t pdl__cuda_runtime = {
     .reaches = reaches,
     .copy = copy,
     .fill = fill,
+    .call = call,
     .stream_create = create_stream,
     .stream_destroy = destroy_stream,
     .scratch = scratch_of,

@@ -46,6 +46,7 @@ typedef struct pdl__cuda_runtime {
     bool (*reaches)(pdl__gpu_t *gpu, const void *address);
     pdl_status_t (*copy)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, void *to, const void *from, size_t bytes);
     pdl_status_t (*fill)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, void *memory, size_t bytes);
+    pdl_status_t (*call)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_call_fn_t function, void *context);
     pdl_status_t (*stream_create)(pdl__gpu_t *gpu, pdl_tensor_stream_t **stream);
     void (*stream_destroy)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream);
     /* Memory of a stream of PDL__STREAM_SCRATCH bytes, whose content is of use to one call and the next only. */

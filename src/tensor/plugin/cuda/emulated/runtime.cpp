@@ -140,6 +140,14 @@ pdl_status_t fill(pdl__gpu_t *, pdl_tensor_stream_t *stream, void *memory, size_
     });
 }
 
+pdl_status_t call(pdl__gpu_t *, pdl_tensor_stream_t *stream, pdl_call_fn_t function, void *context)
+{
+    return pdl__emulated_give(stream, [=] {
+        function(context);
+        return PDL_OK;
+    });
+}
+
 void *scratch_of(pdl_tensor_stream_t *stream)
 {
     return stream->scratch;
@@ -275,6 +283,7 @@ extern "C" const pdl__cuda_runtime_t pdl__cuda_runtime = {
     .reaches = reaches,
     .copy = copy,
     .fill = fill,
+    .call = call,
     .stream_create = create_stream,
     .stream_destroy = destroy_stream,
     .scratch = scratch_of,
