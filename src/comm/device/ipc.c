@@ -119,7 +119,7 @@ static pdl_status_t wait_for(pdl_wire_t *wire, const point_t *point)
 /* *done: the stream can go on behind a point of another rank. */
 static pdl_status_t pass_point(pdl_wire_t *wire, const point_t *point, bool *done)
 {
-    pdl_tensor_event_t *event;
+    pdl_tensor_event_t *event = NULL;
     pdl_status_t        status;
 
     *done = true;

@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Passes of all stages together that still take no more than a few seconds. */
 #define MOST_PASSES 50000000
@@ -109,7 +110,7 @@ static bool make_stage(pdl__pass_walk_t *w, int s, size_t steps, pdl__stage_repl
         malloc((size_t)round * sizeof(double) + (size_t)p->chunks * 2 * (sizeof(*st->plain) + sizeof(*st->whole)) +
                steps * sizeof(*st->steps));
     if (st->room == NULL) return false;
-    st->rounds.ends = st->room;
+    st->rounds.ends = memset(st->room, 0, (size_t)round * sizeof(double)); /* no round ended before the first */
     st->plain = (pdl__plain_pass_t *)(st->rounds.ends + round);
     st->whole = (pdl__pass_steps_t *)(st->plain + 2 * (size_t)p->chunks);
     st->steps = (pdl__replay_step_t *)(st->whole + 2 * (size_t)p->chunks);
