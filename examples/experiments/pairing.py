@@ -23,7 +23,7 @@ RECIPES = {
 def methods(fraction):
     return {"global": ["--shuffle", "global"], "local": ["--shuffle", "local"], "partial": ["--shuffle", f"partial:{fraction}"],
             "paired": ["--shuffle", f"paired:{fraction}"],
-            "paired, top": ["--shuffle", f"paired:{fraction}", "--pair-travel", "top"],
+            "paired, top": ["--shuffle", f"paired:{fraction}", "--pair-samples", "top"],
             "paired, fixed": ["--shuffle", f"paired:{fraction}", "--random-match-every", "0"]}
 
 

@@ -78,7 +78,7 @@ typedef struct layouts {
     pdl_placement_t reads[PDL_MAX_AXES], dx[PDL_MAX_AXES];
 } layouts_t;
 
-/* A tensor that a layer reads twice arrives once, and its two gradients add up before they travel. */
+/* A tensor that a layer reads twice arrives once, and its two gradients add up before they are sent. */
 static bool read_before(const pdl_layer_t *reader, int input)
 {
     for (int i = 0; i < input; i++)

@@ -74,7 +74,7 @@ for wrong in "--ema 0.9" "--hide 0.3" "--hide-method random" "--shuffle paired:0
 done
 for wrong in "--local-epochs 2" "--second-epochs 2" "--keep-moments" "--hops 3" "--cluster-threshold 0.1" "--distill 2" \
     "--temperature 2" "--nets 2" "--agreement 1" "--agreement-warmup 3" "--mixup 0.2" "--published-warmup" \
-    "--partition sorted" "--destination shift" "--pair-score max" "--pair-travel top" "--random-match-every 2" \
+    "--partition sorted" "--destination shift" "--pair-score max" "--pair-samples top" "--random-match-every 2" \
     "--hide-without rate" "--hide-threshold 0.5" "--hide-milestones 1" "--hide-factors 1,1,1,1" "--hide-scope local" \
     "--hide-confidence batch" "--hide-rate most" "--hide-trim 0.1" "--hide-beta 2" "--hide-until 0.5" \
     "--refresh-every 2" "--refresh-mode training" "--checkpoint-every 3" "--keep 3" "--rank 1" "--store memory"; do

@@ -474,7 +474,7 @@ static void random_matchings_bring_new_partners(void)
         float             *loss;
 
         spec.options.random_every = every ? 4 : 0;
-        spec.options.travel = PDL_TRAVEL_RANDOM;
+        spec.options.pair_samples = PDL_PAIR_RANDOM;
         spec.options.score = PDL_SCORE_MAX;
         shuffle = create(&spec);
         loss = malloc(SAMPLES * sizeof(*loss));
@@ -505,7 +505,7 @@ static void random_matchings_bring_new_partners(void)
 static void score_variance_falls(void)
 {
     for (pdl_pair_score_t score = 0; score < PDL_SCORE_COUNT; score++) {
-        for (pdl_pair_travel_t travel = 0; travel < PDL_TRAVEL_COUNT; travel++) {
+        for (pdl_pair_samples_t which = 0; which < PDL_PAIR_COUNT; which++) {
             pdl_shuffle_spec_t   spec = spec_of(PDL_SHUFFLE_PAIRED, 0.1, 905, 9, 8);
             pdl_shuffle_report_t report;
             pdl_shuffle_t       *shuffle;
@@ -513,7 +513,7 @@ static void score_variance_falls(void)
             double               first = 0;
 
             spec.options.score = score;
-            spec.options.travel = travel;
+            spec.options.pair_samples = which;
             shuffle = create(&spec);
             loss = static_losses(shuffle, 905, 9);
             for (int64_t epoch = 0; epoch < 16; epoch++) {

@@ -363,7 +363,7 @@ static void movements_are_adjoint(void)
                 check_adjoint(written[i], reads[j][0], reads[j][1]);
 }
 
-/* Halo: every piece gets the rows its outputs touch; backward the same rows travel back and are added. */
+/* Halo: every piece gets the rows its outputs touch; backward the same rows go back and are added. */
 static void halos_are_adjoint(void)
 {
     for (int times = 0; times < 2000; times++) {

@@ -69,13 +69,13 @@ typedef enum pdl_pair_score {
     PDL_SCORE_COUNT
 } pdl_pair_score_t;
 extern const char *const pdl_pair_score_names[PDL_SCORE_COUNT]; /* mean max kth sum */
-typedef enum pdl_pair_travel {
-    PDL_TRAVEL_EXTREMES, /* the higher sends its highest losses, the lower its lowest */
-    PDL_TRAVEL_RANDOM,
-    PDL_TRAVEL_TOP, /* the higher sends its highest losses, the lower any */
-    PDL_TRAVEL_COUNT
-} pdl_pair_travel_t;
-extern const char *const pdl_pair_travel_names[PDL_TRAVEL_COUNT]; /* extremes random top */
+typedef enum pdl_pair_samples {
+    PDL_PAIR_EXTREMES, /* the higher sends its highest losses, the lower its lowest */
+    PDL_PAIR_RANDOM,
+    PDL_PAIR_TOP, /* the higher sends its highest losses, the lower any */
+    PDL_PAIR_COUNT
+} pdl_pair_samples_t;
+extern const char *const pdl_pair_samples_names[PDL_PAIR_COUNT]; /* extremes random top */
 
 typedef struct pdl_shuffle_options {
     pdl_shuffle_kind_t     kind;
@@ -83,7 +83,7 @@ typedef struct pdl_shuffle_options {
     pdl_destination_t      destination;
     pdl_sample_partition_t partition;
     pdl_pair_score_t       score;
-    pdl_pair_travel_t      travel;
+    pdl_pair_samples_t     pair_samples;
     int                    random_every; /* paired: every so many epochs a random matching instead; 0: never */
     uint64_t               seed;
 } pdl_shuffle_options_t;

@@ -38,7 +38,7 @@ static const rule_t needs[] = {
     {"partition", PARTITIONS, "needs workers that keep their samples: use --shuffle local, partial:Q or paired:Q"},
     {"destination", PARTIAL, "is for samples that change hands at random: use --shuffle partial:Q"},
     {"pair-score", PAIRED, "is for workers in pairs: use --shuffle paired:Q"},
-    {"pair-travel", PAIRED, "is for workers in pairs: use --shuffle paired:Q"},
+    {"pair-samples", PAIRED, "is for workers in pairs: use --shuffle paired:Q"},
     {"random-match-every", PAIRED, "is for workers in pairs: use --shuffle paired:Q"},
     {"hide-without", HIDES, "is for hidden samples: use --hide F"},
     {"hide-threshold", CHOOSES, "is for hiding by loss: use --hide F, or --hide-method loss or random"},

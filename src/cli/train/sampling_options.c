@@ -119,7 +119,7 @@ pdl_status_t pdl__sampling_options_from(const pdl__sampling_values_t *v, uint64_
     shuffle->destination = (pdl_destination_t)v->destination;
     shuffle->partition = (pdl_sample_partition_t)v->partition;
     shuffle->score = (pdl_pair_score_t)v->pair_score;
-    shuffle->travel = (pdl_pair_travel_t)v->pair_travel;
+    shuffle->pair_samples = (pdl_pair_samples_t)v->pair_samples;
     shuffle->random_every = (int)v->random_match_every;
     shuffle->seed = sampling->hide.seed = o->aggregate.seed = seed;
     sampling->workers = v->workers;

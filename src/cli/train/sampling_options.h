@@ -13,7 +13,7 @@ typedef struct pdl__sampling_values {
     const char *shuffle, *store, *hide_without, *hide_milestones, *hide_factors, *aggregate, *cluster_threshold;
     int64_t workers, random_match_every, refresh_every, local_epochs, second_epochs, hops, nets, agreement_warmup;
     double  hide, hide_threshold, hide_trim, hide_beta, hide_until, distill, temperature, agreement, mixup;
-    int     destination, partition, pair_score, pair_travel, hide_method, hide_scope, hide_confidence, hide_rate,
+    int     destination, partition, pair_score, pair_samples, hide_method, hide_scope, hide_confidence, hide_rate,
         refresh_mode, statistics;
     bool check_samples, keep_moments, published_warmup;
 } pdl__sampling_values_t;
@@ -42,8 +42,8 @@ extern const char *const pdl__confidence_names[], *const pdl__hide_rate_names[],
          PDL__CHOICE(values, sampling.destination, pdl_destination_names, PDL_DESTINATION_COUNT)},                 \
         {"pair-score", "HOW", "mean", "score of a worker's losses by which --shuffle paired makes pairs",          \
          PDL__CHOICE(values, sampling.pair_score, pdl_pair_score_names, PDL_SCORE_COUNT)},                         \
-        {"pair-travel", "WHICH", "extremes", "samples that a pair exchanges",                                      \
-         PDL__CHOICE(values, sampling.pair_travel, pdl_pair_travel_names, PDL_TRAVEL_COUNT)},                      \
+        {"pair-samples", "WHICH", "extremes", "samples that a pair exchanges",                                     \
+         PDL__CHOICE(values, sampling.pair_samples, pdl_pair_samples_names, PDL_PAIR_COUNT)},                      \
         {"random-match-every", "E", "4", "epochs between random pairings; 0: never",                               \
          PDL__INT(values, sampling.random_match_every, 0)},                                                        \
         {"store", "WHERE", NULL,                                                                                   \

@@ -13,7 +13,7 @@ const char *const pdl_shuffle_names[PDL_SHUFFLE_COUNT] = {"global", "local", "pa
 const char *const pdl_destination_names[PDL_DESTINATION_COUNT] = {"fisher-yates", "feistel", "shift"};
 const char *const pdl_partition_names[PDL_PARTITION_COUNT] = {"random", "sorted", "shards"};
 const char *const pdl_pair_score_names[PDL_SCORE_COUNT] = {"mean", "max", "kth", "sum"};
-const char *const pdl_pair_travel_names[PDL_TRAVEL_COUNT] = {"extremes", "random", "top"};
+const char *const pdl_pair_samples_names[PDL_PAIR_COUNT] = {"extremes", "random", "top"};
 
 void pdl_shuffle_defaults(pdl_shuffle_options_t *options)
 {

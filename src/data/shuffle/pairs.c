@@ -84,13 +84,13 @@ static double loss_key(float loss)
 /* What leaves a worker; its list has been shuffled, so the last samples are drawn at random. */
 static void choose(pdl_shuffle_t *shuffle, int64_t i, const float *loss, ranked_t *order)
 {
-    const pdl_pair_travel_t travel = shuffle->spec.options.travel;
-    const int64_t           self = shuffle->first + i, other = shuffle->partner[self], slots = shuffle->slots;
-    int64_t                 count, *list = pdl__shuffle_list(shuffle, i, &count), *out = shuffle->out + i * slots;
-    const bool              high = shuffle->score[self] > shuffle->score[other] ||
+    const pdl_pair_samples_t which = shuffle->spec.options.pair_samples;
+    const int64_t            self = shuffle->first + i, other = shuffle->partner[self], slots = shuffle->slots;
+    int64_t                  count, *list = pdl__shuffle_list(shuffle, i, &count), *out = shuffle->out + i * slots;
+    const bool               high = shuffle->score[self] > shuffle->score[other] ||
                       (shuffle->score[self] == shuffle->score[other] && self > other);
 
-    if (loss == NULL || travel == PDL_TRAVEL_RANDOM || (travel == PDL_TRAVEL_TOP && !high)) {
+    if (loss == NULL || which == PDL_PAIR_RANDOM || (which == PDL_PAIR_TOP && !high)) {
         memcpy(out, list + count - slots, (size_t)slots * sizeof(*out));
         return;
     }

@@ -28,7 +28,7 @@ enum {
     HEAD_DESTINATION,
     HEAD_PARTITION,
     HEAD_SCORE,
-    HEAD_TRAVEL,
+    HEAD_PAIR_SAMPLES,
     HEAD_RANDOM_EVERY,
     HEAD_OPTIONS, /* those before it have to be the same */
     HEAD_INSIDE = HEAD_OPTIONS,
@@ -76,7 +76,7 @@ static void fill_head(const pdl_shuffle_t *shuffle, bool inside, int64_t *head)
     head[HEAD_DESTINATION] = options->destination;
     head[HEAD_PARTITION] = options->partition;
     head[HEAD_SCORE] = options->score;
-    head[HEAD_TRAVEL] = options->travel;
+    head[HEAD_PAIR_SAMPLES] = options->pair_samples;
     head[HEAD_RANDOM_EVERY] = options->random_every;
     head[HEAD_INSIDE] = inside;
     head[HEAD_EPOCH] = shuffle->epoch;

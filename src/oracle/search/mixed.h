@@ -50,7 +50,7 @@ typedef struct pdl_mixed_goal {
     int        hidden_from; /* layers from here on pay a share of it, backward hides the rest */
     double     hidden_share;
     double     seconds_per_byte;   /* multiplier of memory */
-    bool       no_wide, no_narrow; /* leave out modes whose gradients travel this way */
+    bool       no_wide, no_narrow; /* leave out modes whose gradients are exchanged this way */
 } pdl_mixed_goal_t;
 
 typedef struct pdl_mixed_result {

@@ -34,7 +34,7 @@ static const struct option {
     {"partition", NAME, AT(sampling.shuffle.partition), pdl_partition_names, PARTITIONS},
     {"destination", NAME, AT(sampling.shuffle.destination), pdl_destination_names, PARTITIONS},
     {"pair-score", NAME, AT(sampling.shuffle.score), pdl_pair_score_names, PARTITIONS},
-    {"pair-travel", NAME, AT(sampling.shuffle.travel), pdl_pair_travel_names, PARTITIONS},
+    {"pair-samples", NAME, AT(sampling.shuffle.pair_samples), pdl_pair_samples_names, PARTITIONS},
     {"hide", REAL, AT(sampling.hide.fraction), NULL, HIDING},
     {"hide-threshold", REAL, AT(sampling.hide.threshold), NULL, HIDING},
     {"hide-scope", NAME, AT(sampling.hide.scope), pdl_hide_scope_names, HIDING},

@@ -38,7 +38,7 @@ typedef struct pdl__moment {
 /* Moments of rounds. Those of turns count down: worker w has PDL__MOMENT_TURN - w. */
 enum { PDL__MOMENT_MEAN = -1, PDL__MOMENT_MOVE = -2, PDL__MOMENT_TURN = -3 };
 
-/* Weights whose gradients travel together. Where state is sharded every rank of the data axes has a part of it. */
+/* Weights whose gradients are exchanged together. Where state is sharded every rank of the data axes has a part of it. */
 typedef struct pdl__bucket {
     int     first, last;         /* entries */
     int64_t low, high;           /* elements of the flat arrays */
