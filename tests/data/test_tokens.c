@@ -195,6 +195,14 @@ static void encodes_byte_pairs(void)
     pdl__bpe_free(bpe);
 }
 
+static void refuse_tokenizer(const char *json, const char *part)
+{
+    pdl__bpe_t *bpe = NULL;
+
+    CHECK_ERROR(pdl__bpe_read_json(json, strlen(json), "t", &bpe), part);
+    CHECK(bpe == NULL);
+}
+
 static void reads_tokenizers(void)
 {
     static const char rest[] =
@@ -210,10 +218,25 @@ static void reads_tokenizers(void)
     CHECK_INT(pdl__bpe_find(bpe, "<|endoftext|>"), 20);
     CHECK_INT(pdl__bpe_find(bpe, "nothing"), -1);
     pdl__bpe_free(bpe);
-    CHECK_ERROR(pdl__bpe_read_json("{\"a\": 1}", 8, "t", &bpe), "t: it has no \"model\"");
-    CHECK_ERROR(pdl__bpe_read_json("{\"model\": {\"vocab\": {\"a\": 0}}}", 31, "t", &bpe), "it has no \"merges\"");
-    CHECK_ERROR(pdl__bpe_read_json("{\"model\": {\"vocab\": {\n\"a", 25, "t", &bpe),
-                "t:2: the string does not end");
+    refuse_tokenizer("{\"a\": 1}", "t: it has no \"model\"");
+    refuse_tokenizer("{\"model\": {\"vocab\": {\"a\": 0}}}", "it has no \"merges\"");
+    refuse_tokenizer("{\"model\": {\"vocab\": {\n\"a", "t:2: no JSON: a string does not end");
+    refuse_tokenizer("{\"model\": {\"vocab\": {\"a\": 0},\n\"merges\": [\n\"a b\"]}}",
+                     "t:3: the vocabulary does not have both");
+    refuse_tokenizer("{\"model\": {\"vocab\": {\"a\": 0},\n\"merges\": [[\"a\"]]}}", "t:2: expected two tokens");
+    refuse_tokenizer("{\"model\": {\"vocab\": {\"a\": 0},\n\"merges\": {}}}", "t:2: expected a list of merges");
+}
+
+/* As json.dump() of Python writes them: characters beyond ASCII escaped, in merges too. */
+static void reads_escaped_tokenizers(void)
+{
+    static const char json[] = "{\"model\": {\"vocab\": {\"a\": 0, \"\\u0120\": 1, \"\\u0120a\": 2}, "
+                               "\"merges\": [\"\\u0120 a\"]}}";
+    pdl__bpe_t       *bpe = NULL;
+
+    CHECK_OK(pdl__bpe_read_json(json, strlen(json), "tokenizer.json", &bpe));
+    CHECK_ENCODING(bpe, "a a", 0, 2);
+    pdl__bpe_free(bpe);
 }
 
 static void check_again(const pdl_vocabulary_t *vocabulary_of, const char *text)
@@ -356,17 +379,21 @@ static void refuse_vocabulary(const char *json, const char *lines, const char *p
 
 static void refuses_bad_vocabularies(void)
 {
-    refuse_vocabulary("", "", "vocab.json:1: expected an object");
+    refuse_vocabulary("", "", "vocab.json:1: no JSON: the text ends too early");
+    refuse_vocabulary("[]", "", "vocab.json:1: expected an object");
     refuse_vocabulary("{}", "", "no tokens");
     refuse_vocabulary("{\"a\"", "", "colon");
-    refuse_vocabulary("{\"a\": x}", "", "index of a token");
+    refuse_vocabulary("{\"a\": x}", "", "expected a value");
+    refuse_vocabulary("{\"a\": 0.5}", "", "index of a token");
+    refuse_vocabulary("{\"a\": \"0\"}", "", "index of a token");
+    refuse_vocabulary("{\"a\": -1}", "", "index of a token");
     refuse_vocabulary("{\"a\": 1,\n \"a\": 2}", "", "vocab.json:2: the token is there twice");
     refuse_vocabulary("{\"a\": 99999999999}", "", "too large");
-    refuse_vocabulary("{\"a\": 1", "", "comma or the end");
+    refuse_vocabulary("{\"a\": 1", "", "expected , or }");
     refuse_vocabulary("{\"a\": 1} x", "", "follows");
     refuse_vocabulary("{\"a", "", "does not end");
     refuse_vocabulary("{\"\\q\": 1}", "", "escape");
-    refuse_vocabulary("{\"\\ud800x\": 1}", "", "surrogate");
+    refuse_vocabulary("{\"\\ud800x\": 1}", "\xef\xbf\xbdx x", "merges.txt:1: expected two tokens");
     refuse_vocabulary("{\"a\": 1}", "a b\n", "merges.txt:1: the vocabulary does not have");
     refuse_vocabulary("{\"a\": 1, \"aa\": 2}", "#version\na a\na\n", "merges.txt:3: expected two tokens");
 }
@@ -381,6 +408,7 @@ int main(void)
     RUN(reads_tinyshakespeare);
     RUN(encodes_byte_pairs);
     RUN(reads_tokenizers);
+    RUN(reads_escaped_tokenizers);
     RUN(texts_come_back);
     RUN(cuts_words);
     RUN(long_words_do_not_hurt);

@@ -1,12 +1,15 @@
 /*
  * Vocabularies of GPT-2's kind. vocab.json is one object, {"token": index, ...}; merges.txt has one pair of tokens a
  * line, the first to merge first. In both a byte is written as a character that can be printed: those that can stand
- * for themselves, the others for 256, 257, ... in their order.
+ * for themselves, the others for 256, 257, ... in their order. A tokenizer.json of Hugging Face has both, as "vocab" and "merges" of
+ * "model".
  */
 #include "data/text/bpe.h"
 
 #include "data/source/source.h"
 
+#include <math.h>
+#include <paradl/base/json_read.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,17 +42,17 @@ struct pdl__bpe {
     bool     known[512];
 };
 
-typedef struct cursor {
-    const char *name, *begin, *at, *end;
-} cursor_t;
+/* Where in which text a message points. */
+typedef struct place {
+    const char *name, *begin, *at;
+} place_t;
 
-static pdl_status_t refuse(const cursor_t *cursor, const char *what)
+static pdl_status_t refuse(const place_t *place, const char *what)
 {
-    int         line = 1;
-    const char *p;
+    int line = 1;
 
-    for (p = cursor->begin; p < cursor->at && p < cursor->end; p++) line += *p == '\n';
-    return pdl_error(PDL_ERR_INPUT, "%s:%d: %s", cursor->name, line, what);
+    for (const char *p = place->begin; p < place->at; p++) line += *p == '\n';
+    return pdl_error(PDL_ERR_INPUT, "%s:%d: %s", place->name, line, what);
 }
 
 static void make_alphabet(pdl__bpe_t *bpe)
@@ -133,210 +136,129 @@ int32_t pdl__bpe_find(const pdl__bpe_t *bpe, const char *text)
     return entry->length > 0 ? entry->token : -1;
 }
 
-static void skip_blanks(cursor_t *cursor)
+/* Adds a token's bytes behind the strings, from `*length` on. False for one that has a character outside the alphabet, or none. The
+   room of the strings is the size of the texts: a character takes at least one byte there. */
+static bool add_bytes(pdl__bpe_t *bpe, const char *text, size_t size, size_t *length)
 {
-    while (cursor->at < cursor->end && strchr(" \t\r\n", *cursor->at) != NULL && *cursor->at != '\0') cursor->at++;
-}
+    const size_t before = *length;
 
-static bool take(cursor_t *cursor, char wanted)
-{
-    skip_blanks(cursor);
-    if (cursor->at == cursor->end || *cursor->at != wanted) return false;
-    cursor->at++;
-    return true;
-}
-
-static bool read_hex(cursor_t *cursor, uint32_t *value)
-{
-    int i;
-
-    *value = 0;
-    if (cursor->end - cursor->at < 4) return false;
-    for (i = 0; i < 4; i++) {
-        const char  c = *cursor->at++;
-        const char *digits = "0123456789abcdef",
-                   *found = c == '\0' ? NULL : strchr(digits, c >= 'A' && c <= 'F' ? c + 32 : c);
-
-        if (found == NULL) return false;
-        *value = *value << 4 | (uint32_t)(found - digits);
-    }
-    return true;
-}
-
-/* What follows a backslash. */
-static pdl_status_t read_escape(cursor_t *cursor, uint32_t *character)
-{
-    static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
-    const char       *found;
-    uint32_t          low;
-    char              c;
-
-    if (cursor->at == cursor->end) return refuse(cursor, "the string does not end");
-    c = *cursor->at++;
-    found = c == '\0' ? NULL : strchr(from, c);
-    if (found != NULL) {
-        *character = (uint8_t)to[found - from];
-        return PDL_OK;
-    }
-    if (c != 'u' || !read_hex(cursor, character)) return refuse(cursor, "an escape that JSON does not have");
-    if (*character < 0xd800 || *character > 0xdbff) return PDL_OK;
-    if (cursor->end - cursor->at < 2 || cursor->at[0] != '\\' || cursor->at[1] != 'u') {
-        return refuse(cursor, "half a surrogate pair");
-    }
-    cursor->at += 2;
-    if (!read_hex(cursor, &low) || low < 0xdc00 || low > 0xdfff) return refuse(cursor, "half a surrogate pair");
-    *character = 0x10000 + ((*character - 0xd800) << 10) + (low - 0xdc00);
-    return PDL_OK;
-}
-
-/* Adds one character's byte behind the strings; *plain turns false for a character outside the alphabet. */
-static void add_character(pdl__bpe_t *bpe, uint32_t character, size_t *length, bool *plain)
-{
-    if (character >= 512 || !bpe->known[character]) {
-        *plain = false;
-        return;
-    }
-    bpe->strings[bpe->used + (*length)++] = bpe->alphabet[character];
-}
-
-/* Reads a string to behind the bytes used so far. Every character takes at least one byte of the file, so the room of
-   the size of the file is enough. */
-static pdl_status_t read_string(pdl__bpe_t *bpe, cursor_t *cursor, size_t *length, bool *plain)
-{
-    *length = 0;
-    *plain = true;
-    if (!take(cursor, '"')) return refuse(cursor, "expected a token in double quotes");
-    while (cursor->at < cursor->end && *cursor->at != '"') {
+    while (size > 0) {
         uint32_t     character;
-        pdl_status_t st;
+        const size_t taken = pdl__utf8_decode((const uint8_t *)text, size, &character);
 
-        if (*cursor->at == '\\') {
-            cursor->at++;
-            st = read_escape(cursor, &character);
-            if (st != PDL_OK) return st;
-        } else {
-            cursor->at +=
-                pdl__utf8_decode((const uint8_t *)cursor->at, (size_t)(cursor->end - cursor->at), &character);
-        }
-        add_character(bpe, character, length, plain);
+        if (character >= 512 || !bpe->known[character]) return false;
+        bpe->strings[bpe->used + (*length)++] = bpe->alphabet[character];
+        text += taken;
+        size -= taken;
     }
-    return take(cursor, '"') ? PDL_OK : refuse(cursor, "the string does not end");
-}
-
-static pdl_status_t read_index(cursor_t *cursor, int32_t *index)
-{
-    int32_t value = 0;
-    bool    digits = false;
-
-    skip_blanks(cursor);
-    while (cursor->at < cursor->end && *cursor->at >= '0' && *cursor->at <= '9') {
-        value = value * 10 + (*cursor->at++ - '0');
-        digits = true;
-        if (value > MAX_TOKEN) return refuse(cursor, "the index of a token is too large");
-    }
-    if (!digits) return refuse(cursor, "expected the index of a token");
-    *index = value;
-    return PDL_OK;
+    return *length > before;
 }
 
 /* Special tokens may have characters outside the alphabet, or none: no text becomes them, so they only count. */
-static pdl_status_t read_token(pdl__bpe_t *bpe, cursor_t *cursor)
+static pdl_status_t add_token(pdl__bpe_t *bpe, const pdl_json_value_t *index, place_t *place)
 {
-    size_t       length;
-    bool         plain;
-    int32_t      token = 0;
-    entry_t     *entry;
-    pdl_status_t st = read_string(bpe, cursor, &length, &plain);
+    size_t   length = 0;
+    int32_t  token;
+    entry_t *entry;
 
-    if (st != PDL_OK) return st;
-    if (!take(cursor, ':')) return refuse(cursor, "expected a colon after the token");
-    st = read_index(cursor, &token);
-    if (st != PDL_OK) return st;
+    place->at = index->source;
+    if (index->kind != PDL_JSON_NUMBER || index->number < 0 || index->number != floor(index->number))
+        return refuse(place, "expected the index of a token");
+    if (index->number > MAX_TOKEN) return refuse(place, "the index of a token is too large");
+    token = (int32_t)index->number;
     if (token >= bpe->size) bpe->size = (int64_t)token + 1;
-    if (!plain || length == 0) return PDL_OK;
+    if (!add_bytes(bpe, index->key, strlen(index->key), &length)) return PDL_OK;
     entry = find_entry(bpe, bpe->strings + bpe->used, length);
-    if (entry->length > 0) return refuse(cursor, "the token is there twice");
+    if (entry->length > 0) return refuse(place, "the token is there twice");
     *entry = (entry_t){bpe->used, length, token};
     if (length == 1) bpe->byte[bpe->strings[bpe->used]] = token;
     bpe->used += length;
     return PDL_OK;
 }
 
-static pdl_status_t read_vocabulary(pdl__bpe_t *bpe, cursor_t *cursor)
+static pdl_status_t add_vocabulary(pdl__bpe_t *bpe, const pdl_json_value_t *vocabulary, place_t *place)
 {
-    if (!take(cursor, '{')) return refuse(cursor, "expected an object, {\"token\": index, ...}");
-    if (take(cursor, '}')) return refuse(cursor, "there are no tokens in it");
-    do {
-        pdl_status_t st = read_token(bpe, cursor);
+    pdl_status_t st = PDL_OK;
 
-        if (st != PDL_OK) return st;
-    } while (take(cursor, ','));
-    if (!take(cursor, '}')) return refuse(cursor, "expected a comma or the end of the object");
-    skip_blanks(cursor);
-    return cursor->at == cursor->end ? PDL_OK : refuse(cursor, "something follows the object");
+    place->at = vocabulary->source;
+    if (vocabulary->kind != PDL_JSON_OBJECT) return refuse(place, "expected an object, {\"token\": index, ...}");
+    if (vocabulary->count == 0) return refuse(place, "there are no tokens in it");
+    for (const pdl_json_value_t *v = vocabulary->first; v != NULL && st == PDL_OK; v = v->next)
+        st = add_token(bpe, v, place);
+    return st;
 }
 
-/* The bytes of a token of a line, to behind those used so far, from `length` on. */
-static bool read_part(pdl__bpe_t *bpe, const char *begin, const char *end, size_t *length)
+static pdl_status_t add_merge(pdl__bpe_t *bpe, const char *left, size_t left_size, const char *right,
+                              size_t right_size, int32_t rank, const place_t *place)
 {
-    const size_t before = *length;
-    bool         plain = true;
-
-    while (begin < end && plain) {
-        uint32_t character;
-
-        begin += pdl__utf8_decode((const uint8_t *)begin, (size_t)(end - begin), &character);
-        add_character(bpe, character, length, &plain);
-    }
-    return plain && *length > before;
-}
-
-static pdl_status_t read_merge(pdl__bpe_t *bpe, cursor_t *cursor, const char *end, int32_t rank)
-{
-    const char    *space = memchr(cursor->at, ' ', (size_t)(end - cursor->at));
-    const entry_t *left, *right, *merged;
-    size_t         first = 0, length;
+    const entry_t *first, *second, *merged;
+    size_t         length = 0, whole;
+    uint64_t       key;
     pair_t        *pair;
 
-    if (space == NULL || !read_part(bpe, cursor->at, space, &first)) return refuse(cursor, "expected two tokens");
-    length = first;
-    if (!read_part(bpe, space + 1, end, &length)) return refuse(cursor, "expected two tokens");
-    left = find_entry(bpe, bpe->strings + bpe->used, first);
-    right = find_entry(bpe, bpe->strings + bpe->used + first, length - first);
-    merged = find_entry(bpe, bpe->strings + bpe->used, length);
-    if (left->length == 0 || right->length == 0 || merged->length == 0) {
-        return refuse(cursor, "the vocabulary does not have both tokens and what they become");
-    }
-    pair = find_pair(bpe, (uint64_t)(uint32_t)left->token << 32 | (uint32_t)right->token);
-    if (!pair->used) {
-        *pair = (pair_t){.key = (uint64_t)(uint32_t)left->token << 32 | (uint32_t)right->token,
-                         .rank = rank,
-                         .merged = merged->token,
-                         .used = true};
-    }
+    if (!add_bytes(bpe, left, left_size, &length)) return refuse(place, "expected two tokens");
+    whole = length;
+    if (!add_bytes(bpe, right, right_size, &whole)) return refuse(place, "expected two tokens");
+    first = find_entry(bpe, bpe->strings + bpe->used, length);
+    second = find_entry(bpe, bpe->strings + bpe->used + length, whole - length);
+    merged = find_entry(bpe, bpe->strings + bpe->used, whole);
+    if (first->length == 0 || second->length == 0 || merged->length == 0)
+        return refuse(place, "the vocabulary does not have both tokens and what they become");
+    key = (uint64_t)(uint32_t)first->token << 32 | (uint32_t)second->token;
+    pair = find_pair(bpe, key);
+    if (!pair->used) *pair = (pair_t){.key = key, .rank = rank, .merged = merged->token, .used = true};
     return PDL_OK;
 }
 
-static pdl_status_t read_merges(pdl__bpe_t *bpe, cursor_t *cursor)
+/* "left right" */
+static pdl_status_t add_joined(pdl__bpe_t *bpe, const char *text, size_t size, int32_t rank, const place_t *place)
+{
+    const char *space = memchr(text, ' ', size);
+
+    if (space == NULL) return refuse(place, "expected two tokens");
+    return add_merge(bpe, text, (size_t)(space - text), space + 1, size - (size_t)(space + 1 - text), rank, place);
+}
+
+static pdl_status_t add_lines(pdl__bpe_t *bpe, const char *text, size_t size, place_t *place)
 {
     static const char version[] = "#version";
+    const char       *end = text + size;
     int32_t           rank = 0;
+    pdl_status_t      st = PDL_OK;
 
-    while (cursor->at < cursor->end) {
-        const char *newline = memchr(cursor->at, '\n', (size_t)(cursor->end - cursor->at));
-        const char *end = newline != NULL ? newline : cursor->end, *last = end;
-        const bool  title = cursor->at == cursor->begin && (size_t)(end - cursor->at) >= sizeof(version) - 1 &&
-                           memcmp(cursor->at, version, sizeof(version) - 1) == 0;
-        pdl_status_t st;
+    for (const char *line = text, *next; line < end && st == PDL_OK; line = next) {
+        const char *newline = memchr(line, '\n', (size_t)(end - line)), *last = newline != NULL ? newline : end;
+        const bool  title = line == text && (size_t)(last - line) >= sizeof(version) - 1 &&
+                           memcmp(line, version, sizeof(version) - 1) == 0;
 
-        if (last > cursor->at && last[-1] == '\r') last--;
-        if (!title && last > cursor->at) {
-            st = read_merge(bpe, cursor, last, rank++);
-            if (st != PDL_OK) return st;
-        }
-        cursor->at = newline != NULL ? newline + 1 : cursor->end;
+        next = newline != NULL ? newline + 1 : end;
+        if (last > line && last[-1] == '\r') last--;
+        place->at = line;
+        if (!title && last > line) st = add_joined(bpe, line, (size_t)(last - line), rank++, place);
     }
-    return PDL_OK;
+    return st;
+}
+
+/* "left right" or ["left", "right"]: tokenizers write either. */
+static pdl_status_t add_merges(pdl__bpe_t *bpe, const pdl_json_value_t *merges, place_t *place)
+{
+    int32_t      rank = 0;
+    pdl_status_t st = PDL_OK;
+
+    place->at = merges->source;
+    if (merges->kind != PDL_JSON_ARRAY) return refuse(place, "expected a list of merges");
+    for (const pdl_json_value_t *m = merges->first; m != NULL && st == PDL_OK; m = m->next) {
+        const pdl_json_value_t *left = m->first, *right = left != NULL ? left->next : NULL;
+
+        place->at = m->source;
+        if (m->kind == PDL_JSON_STRING)
+            st = add_joined(bpe, m->text, strlen(m->text), rank++, place);
+        else if (m->kind == PDL_JSON_ARRAY && m->count == 2 && left->text != NULL && right->text != NULL)
+            st = add_merge(bpe, left->text, strlen(left->text), right->text, strlen(right->text), rank++, place);
+        else
+            st = refuse(place, "expected two tokens");
+    }
+    return st;
 }
 
 static pdl_status_t list_texts(pdl__bpe_t *bpe, const char *name)
@@ -365,33 +287,82 @@ static size_t count_of(const char *text, size_t size, char wanted)
     return count;
 }
 
+/* Tables for so many tokens and merges, whose texts have so many bytes in all. */
+static pdl_status_t create(size_t tokens, size_t merges, size_t bytes, const char *name, pdl__bpe_t **bpe)
+{
+    pdl__bpe_t *made = calloc(1, sizeof(*made));
+
+    if (made == NULL) return pdl__out_of_memory(name);
+    make_alphabet(made);
+    memset(made->byte, 0xff, sizeof(made->byte));
+    made->entry_mask = mask_for(tokens + 1);
+    made->pair_mask = mask_for(merges + 1);
+    made->strings = malloc(bytes + 1);
+    made->entries = calloc(made->entry_mask + 1, sizeof(*made->entries));
+    made->pairs = calloc(made->pair_mask + 1, sizeof(*made->pairs));
+    *bpe = made;
+    return made->strings == NULL || made->entries == NULL || made->pairs == NULL ? pdl__out_of_memory(name)
+                                                                                 : PDL_OK;
+}
+
+static pdl_status_t finish(pdl__bpe_t *made, const char *name, pdl_status_t st, pdl__bpe_t **bpe)
+{
+    if (st == PDL_OK) st = list_texts(made, name);
+    if (st == PDL_OK)
+        *bpe = made;
+    else
+        pdl__bpe_free(made);
+    return st;
+}
+
 pdl_status_t pdl__bpe_read_memory(const char *vocabulary, size_t vocabulary_size, const char *vocabulary_name,
                                   const char *merges, size_t merges_size, const char *merges_name, pdl__bpe_t **bpe)
 {
-    cursor_t     tokens = {vocabulary_name, vocabulary, vocabulary, vocabulary + vocabulary_size};
-    cursor_t     lines = {merges_name, merges, merges, merges + merges_size};
-    pdl__bpe_t  *made = calloc(1, sizeof(*made));
-    pdl_status_t st;
+    place_t           tokens = {vocabulary_name, vocabulary, vocabulary}, lines = {merges_name, merges, merges};
+    pdl_arena_t      *arena = pdl_arena_create();
+    pdl_json_value_t *read = NULL;
+    pdl__bpe_t       *made = NULL;
+    pdl_status_t st = arena != NULL ? pdl_json_read(arena, vocabulary, vocabulary_size, vocabulary_name, 1, &read)
+                                    : pdl__out_of_memory(vocabulary_name);
 
-    if (made == NULL) return pdl__out_of_memory(vocabulary_name);
-    make_alphabet(made);
-    memset(made->byte, 0xff, sizeof(made->byte));
-    /* An entry has a colon and a merge a line, so these bound their numbers. */
-    made->entry_mask = mask_for(count_of(vocabulary, vocabulary_size, ':') + 1);
-    made->pair_mask = mask_for(count_of(merges, merges_size, '\n') + 1);
-    made->strings = malloc(vocabulary_size + merges_size + 1);
-    made->entries = calloc(made->entry_mask + 1, sizeof(*made->entries));
-    made->pairs = calloc(made->pair_mask + 1, sizeof(*made->pairs));
-    st = made->strings == NULL || made->entries == NULL || made->pairs == NULL ? pdl__out_of_memory(vocabulary_name)
-                                                                               : read_vocabulary(made, &tokens);
-    if (st == PDL_OK) st = read_merges(made, &lines);
-    if (st == PDL_OK) st = list_texts(made, vocabulary_name);
-    if (st != PDL_OK) {
-        pdl__bpe_free(made);
-        return st;
-    }
-    *bpe = made;
-    return PDL_OK;
+    if (st == PDL_OK)
+        st = create((size_t)read->count, count_of(merges, merges_size, '\n') + 1, vocabulary_size + merges_size,
+                    vocabulary_name, &made);
+    if (st == PDL_OK) st = add_vocabulary(made, read, &tokens);
+    if (st == PDL_OK) st = add_lines(made, merges, merges_size, &lines);
+    pdl_arena_destroy(arena);
+    return finish(made, vocabulary_name, st, bpe);
+}
+
+/* A part of "model" of a tokenizer.json. */
+static pdl_status_t find_part(const pdl_json_value_t *json, const char *part, const char *name,
+                              const pdl_json_value_t **value)
+{
+    const pdl_json_value_t *model = pdl_json_get(json, "model");
+
+    *value = pdl_json_get(model, part);
+    if (*value != NULL) return PDL_OK;
+    return pdl_error(PDL_ERR_INPUT,
+                     "%s: it has no \"%s\": only byte pairs can be read (model: {type: BPE, vocab, merges})", name,
+                     model != NULL ? part : "model");
+}
+
+pdl_status_t pdl__bpe_read_json(const char *json, size_t size, const char *name, pdl__bpe_t **bpe)
+{
+    place_t                 place = {name, json, json};
+    pdl_arena_t            *arena = pdl_arena_create();
+    pdl_json_value_t       *read = NULL;
+    const pdl_json_value_t *vocabulary = NULL, *merges = NULL;
+    pdl__bpe_t             *made = NULL;
+    pdl_status_t st = arena != NULL ? pdl_json_read(arena, json, size, name, 1, &read) : pdl__out_of_memory(name);
+
+    if (st == PDL_OK) st = find_part(read, "vocab", name, &vocabulary);
+    if (st == PDL_OK) st = find_part(read, "merges", name, &merges);
+    if (st == PDL_OK) st = create((size_t)vocabulary->count, (size_t)merges->count, size, name, &made);
+    if (st == PDL_OK) st = add_vocabulary(made, vocabulary, &place);
+    if (st == PDL_OK) st = add_merges(made, merges, &place);
+    pdl_arena_destroy(arena);
+    return finish(made, name, st, bpe);
 }
 
 void pdl__bpe_free(pdl__bpe_t *bpe)
