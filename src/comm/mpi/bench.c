@@ -10,6 +10,7 @@
 
 #include "comm/choose.h"
 #include "comm/mpi/check.h"
+#include "comm/rounds.h"
 
 #include <paradl/sim/sim.h>
 
@@ -146,13 +147,6 @@ static int64_t count_wrong(const bench_run_t *run, const bench_case_t *one)
     return wrong;
 }
 
-static int compare_seconds(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* Share of the bytes that must pass the busiest rank's link, so that bandwidths of collectives compare with a
    link's. */
 static double bus_share(pdl_collective_t collective, int ranks)
@@ -206,14 +200,15 @@ static pdl_status_t time_case(const bench_run_t *run, const bench_case_t *one, i
 
 static pdl_status_t measure(bench_run_t *run, const bench_case_t *one)
 {
-    int64_t         iterations = run->options->iterations, bytes = one->elements * (int64_t)sizeof(float);
+    int64_t         bytes = one->elements * (int64_t)sizeof(float);
+    pdl__rounds_t   rounds;
     pdl_bench_row_t row = {.algorithm = one->algorithm, .bytes = bytes, .simulated_s = one->simulated_s};
     pdl_status_t    status = time_case(run, one, &row.wrong);
 
     if (status) return status;
-    qsort(run->seconds, (size_t)iterations, sizeof(*run->seconds), compare_seconds);
-    row.min_s = run->seconds[0];
-    row.median_s = (run->seconds[iterations / 2] + run->seconds[(iterations - 1) / 2]) / 2;
+    rounds = pdl__rounds_sum_up(run->seconds, (int)run->options->iterations);
+    row.min_s = rounds.least_s;
+    row.median_s = rounds.median_s;
     row.algorithm_bytes_per_s = row.median_s > 0 ? (double)bytes / row.median_s : 0;
     row.bus_bytes_per_s = row.algorithm_bytes_per_s * bus_share(run->options->collective, run->bench->ranks);
     return agree(run->comm, add_row(run, row));

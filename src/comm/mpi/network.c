@@ -9,12 +9,14 @@
 #include <paradl/sim/sim.h>
 
 #include "comm/mpi/check.h"
+#include "comm/rounds.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define ROUNDS       7
+#define PINGS        40 /* cheap, and the more there are the surer is one that nothing disturbs */
 #define SMALL        64
 #define LEAST_BYTES  4096
 #define MOST_BYTES   (4 << 20)
@@ -62,20 +64,14 @@ static pdl_status_t pass(const measure_t *m, const pattern_t *p, int bytes)
     return status;
 }
 
-static int compare_seconds(const void *a, const void *b)
+/* Rounds of a pattern, at most PINGS; in each the slowest rank counts. */
+static pdl_status_t time_pattern(const measure_t *m, const pattern_t *p, int bytes, int count,
+                                 pdl__rounds_t *rounds)
 {
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-/* Of the rounds, in each of which the slowest rank counts, the median; `mean` besides where it is not NULL. */
-static pdl_status_t time_pattern(const measure_t *m, const pattern_t *p, int bytes, double *seconds, double *mean)
-{
-    double       round[ROUNDS];
+    double       round[PINGS];
     pdl_status_t status = PDL_OK;
 
-    for (int i = -1; i < ROUNDS && !status; i++) {
+    for (int i = -1; i < count && !status; i++) {
         double begin;
 
         pdl__mpi->Barrier(m->comm);
@@ -84,13 +80,9 @@ static pdl_status_t time_pattern(const measure_t *m, const pattern_t *p, int byt
         if (i >= 0) round[i] = pdl__mpi->Wtime() - begin;
     }
     if (!status)
-        status = PDL_MPI(pdl__mpi->Allreduce(MPI_IN_PLACE, round, ROUNDS, pdl__mpi->float64,
-                                             pdl__mpi->op[PDL__OP_MAX], m->comm));
-    qsort(round, ROUNDS, sizeof(round[0]), compare_seconds);
-    *seconds = round[ROUNDS / 2];
-    if (mean == NULL) return status;
-    *mean = 0;
-    for (int i = 0; i < ROUNDS; i++) *mean += round[i] / ROUNDS;
+        status = PDL_MPI(
+            pdl__mpi->Allreduce(MPI_IN_PLACE, round, count, pdl__mpi->float64, pdl__mpi->op[PDL__OP_MAX], m->comm));
+    if (!status) *rounds = pdl__rounds_sum_up(round, count);
     return status;
 }
 
@@ -107,16 +99,16 @@ static pattern_t between_two(const measure_t *m, bool both, bool reply)
 /* Seconds that a further byte takes, from two sizes of which the larger takes about LARGE_S. */
 static pdl_status_t time_byte(const measure_t *m, const pattern_t *p, double *seconds_per_byte)
 {
-    double       small_s = 0, large_s = 0;
-    int          bytes = LEAST_BYTES;
-    pdl_status_t status = time_pattern(m, p, bytes, &small_s, NULL);
+    pdl__rounds_t small = {0}, large;
+    int           bytes = LEAST_BYTES;
+    pdl_status_t  status = time_pattern(m, p, bytes, ROUNDS, &small);
 
-    for (large_s = small_s; !status && large_s < LARGE_S && bytes < MOST_BYTES;) {
+    for (large = small; !status && large.median_s < LARGE_S && bytes < MOST_BYTES;) {
         bytes *= 4;
-        status = time_pattern(m, p, bytes, &large_s, NULL);
+        status = time_pattern(m, p, bytes, ROUNDS, &large);
     }
-    if (!status) status = time_pattern(m, p, bytes / 4, &small_s, NULL);
-    *seconds_per_byte = fmax(large_s - small_s, 1e-12) / (0.75 * bytes);
+    if (!status) status = time_pattern(m, p, bytes / 4, ROUNDS, &small);
+    *seconds_per_byte = fmax(large.median_s - small.median_s, 1e-12) / (0.75 * bytes);
     return status;
 }
 
@@ -140,18 +132,20 @@ static int shared_by(const measure_t *m)
 
 static pdl_status_t measure_links(const measure_t *m, pdl_topology_spec_t *spec)
 {
-    pattern_t    ping = between_two(m, false, true), one = between_two(m, false, false);
-    int          half = m->ranks / 2; /* nobody both sends and receives, which would be an exchange */
-    pattern_t    all = {m->rank < half ? m->rank + half : -1, m->rank >= half ? m->rank - half : -1, false};
-    int          links[PDL_MAX_ROUTE], hops = pdl_topology_route(m->shape, 0, 1, links), shared = shared_by(m);
-    double       ratio = spec->host_link_bytes_per_s > 0 ? spec->link_bytes_per_s / spec->host_link_bytes_per_s : 1;
-    double       ping_s = 0, host_s = 0, all_s = 0;
-    pdl_status_t status = time_pattern(m, &ping, SMALL, &ping_s, NULL);
+    pattern_t ping = between_two(m, false, true), one = between_two(m, false, false);
+    int       half = m->ranks / 2; /* nobody both sends and receives, which would be an exchange */
+    pattern_t all = {m->rank < half ? m->rank + half : -1, m->rank >= half ? m->rank - half : -1, false};
+    int       links[PDL_MAX_ROUTE], hops = pdl_topology_route(m->shape, 0, 1, links), shared = shared_by(m);
+    double    ratio = spec->host_link_bytes_per_s > 0 ? spec->link_bytes_per_s / spec->host_link_bytes_per_s : 1;
+    double    host_s = 0, all_s = 0;
+    pdl__rounds_t pings = {0};
+    pdl_status_t  status = time_pattern(m, &ping, SMALL, PINGS, &pings);
 
     if (!status) status = time_byte(m, &one, &host_s);
     if (!status) status = time_byte(m, &all, &all_s);
     if (status) return status;
-    spec->link_latency_s = spec->host_link_latency_s = ping_s / 2 / fmax(hops, 1);
+    /* The least: a small message takes microseconds, and any other process that runs on a host in a round takes more. */
+    spec->link_latency_s = spec->host_link_latency_s = pings.least_s / 2 / fmax(hops, 1);
     spec->host_link_bytes_per_s = 1 / host_s;
     /* Where links between switches held nobody up, their rate is not known: it is as much faster as the shape says. */
     spec->link_bytes_per_s = all_s > CLEARLY_FULL * host_s ? shared / all_s : ratio / host_s;
@@ -166,12 +160,12 @@ static pdl_status_t measure_exchange(const measure_t *m, double *from)
 
     *from = 0;
     for (int bytes = LEAST_BYTES; bytes <= 256 << 10 && !status; bytes *= 2) {
-        double one_s = 0, both_s = 0, median_s;
+        pdl__rounds_t one_way = {0}, both_ways = {0};
 
-        status = time_pattern(m, &one, bytes, &one_s, NULL);
+        status = time_pattern(m, &one, bytes, ROUNDS, &one_way);
+        if (!status) status = time_pattern(m, &both, bytes, ROUNDS, &both_ways);
         /* Sometimes they do not meet: the mean has both. */
-        if (!status) status = time_pattern(m, &both, bytes, &median_s, &both_s);
-        if (both_s < SERIAL * one_s)
+        if (both_ways.mean_s < SERIAL * one_way.median_s)
             *from = 0;
         else if (*from == 0)
             *from = bytes;
