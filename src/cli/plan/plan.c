@@ -189,7 +189,6 @@ static pdl_status_t answer(const pdl__plan_asked_t *v, const pdl__plan_question_
         if (!status) status = pdl_search_sensitivity(oracle, &q->request, search, &sensitivity);
         report->sensitivity = &sensitivity;
     }
-    if (!status && search->possible > 0) status = pdl_oracle_settle(oracle, search->candidates[0].plan);
     if (!status && v->output != NULL && v->export_name == NULL && search->possible > 0)
         status = pdl__plan_write(v, &search->candidates[0], v->output);
     if (!status && (v->trace != NULL || v->layers) && search->possible > 0)

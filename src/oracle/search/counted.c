@@ -97,9 +97,8 @@ static pdl_status_t rescue(const pdl__searcher_t *s, pdl_candidate_t *c)
     if (c->projection.memory_bytes <= 0 || c->config.batch <= 0 || c->config.strategy->per_layer) return PDL_OK;
     pdl_status_t status = pdl_oracle_plan(s->oracle, &c->config, &c->plan);
     if (status == PDL_ERR_LIMIT || status == PDL_ERR_INPUT) return PDL_OK;
-    if (!status) status = pdl_oracle_replay(s->oracle, c->plan, s->request->dataset, &c->projection);
+    if (!status) status = pdl__time_candidate(s, c);
     if (status) return status;
-    pdl__score_candidate(s, c);
     c->possible = true;
     status = settle(s, c);
     if (!c->projection.compiled) c->possible = false;

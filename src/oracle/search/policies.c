@@ -36,13 +36,9 @@ static pdl_status_t vary(const pdl__searcher_t *s, const pdl_candidate_t *c, int
     pdl_status_t status = vary_plan(c, micro_batches, recompute, trial);
 
     if (status || !trial->possible) return status;
-    status = pdl_oracle_replay(s->oracle, trial->plan, s->request->dataset, &trial->projection);
-    if (status == PDL_ERR_LIMIT || status == PDL_ERR_INPUT) {
-        pdl__refuse_candidate(trial, pdl_error_message());
-        return PDL_OK;
-    }
-    if (status) return status;
-    pdl__score_candidate(s, trial);
+    status = pdl__time_candidate(s, trial);
+    if (status != PDL_ERR_LIMIT && status != PDL_ERR_INPUT) return status;
+    pdl__refuse_candidate(trial, pdl_error_message());
     return PDL_OK;
 }
 
@@ -181,7 +177,7 @@ static pdl_status_t choose_blocks(const pdl__searcher_t *s, const pdl_candidate_
     if (!status) status = pdl_oracle_choose_blocks(s->oracle, trial->plan, &limit, &chain);
     *room = fmax(*room, limit.least_bytes);
     if (!status) status = pdl_plan_check(trial->plan);
-    if (!status) status = pdl_oracle_replay(s->oracle, trial->plan, s->request->dataset, &trial->projection);
+    if (!status) status = pdl__time_candidate(s, trial);
     if (is_refusal(status)) {
         pdl__refuse_candidate(trial, pdl_error_message());
         return PDL_OK;
@@ -247,7 +243,7 @@ static pdl_status_t choose_stages(const pdl__searcher_t *s, pdl_memory_policy_t 
     if (!status) status = pdl_plan_set_blocks(trial->plan, block, count);
     if (!status) trial->plan->stages_given = true;
     if (!status) status = pdl_plan_check(trial->plan);
-    if (!status) status = pdl_oracle_replay(s->oracle, trial->plan, s->request->dataset, &trial->projection);
+    if (!status) status = pdl__time_candidate(s, trial);
     free(block);
     return status ? status : pdl__count_candidate(s, trial);
 }

@@ -397,6 +397,15 @@ static void describe_memory(pdl__searcher_t *s)
     s->best->sample_s = s->leanest.sample_s;
 }
 
+pdl_status_t pdl__time_candidate(const pdl__searcher_t *s, pdl_candidate_t *c)
+{
+    pdl_status_t status = pdl_oracle_settle(s->oracle, c->plan);
+
+    if (!status) status = pdl_oracle_replay(s->oracle, c->plan, s->request->dataset, &c->projection);
+    if (!status) pdl__score_candidate(s, c);
+    return status;
+}
+
 pdl_status_t pdl__finish_candidate(pdl__searcher_t *s)
 {
     pdl_candidate_t *best = s->best;
@@ -409,8 +418,7 @@ pdl_status_t pdl__finish_candidate(pdl__searcher_t *s)
         status = pdl_oracle_plan(s->oracle, &best->config, &best->plan);
         if (!status) status = pdl_oracle_largest_batch(s->oracle, &best->config, &best->largest_batch);
     }
-    if (!status) status = pdl_oracle_replay(s->oracle, best->plan, s->request->dataset, &best->projection);
-    if (!status) pdl__score_candidate(s, best);
+    if (!status) status = pdl__time_candidate(s, best);
     /* Of single layers no policies were tried. */
     if (!status && !best->config.strategy->per_layer) status = pdl__advise(s);
     return status;

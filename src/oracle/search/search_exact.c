@@ -12,22 +12,34 @@ static pdl_candidate_t *candidate_of(const pdl_search_t *search, const pdl_strat
     return NULL;
 }
 
+/* The candidate as configurations are compared, before schedules of collectives are settled. */
+static pdl_status_t reopen(pdl__searcher_t *s, pdl_candidate_t *candidate)
+{
+    if (!candidate->possible) return PDL_OK;
+    pdl_status_t status =
+        pdl__evaluate_replayed(s->oracle, &candidate->config, s->request->dataset, &candidate->projection);
+    if (!status) pdl__score_candidate(s, candidate);
+    return status;
+}
+
 static pdl_status_t improve(pdl__searcher_t *s, const pdl_config_t *config, pdl_candidate_t *candidate)
 {
-    pdl_candidate_t before = *candidate;
+    pdl_candidate_t trial = *candidate;
+    pdl_status_t    status = reopen(s, &trial);
+    double          before = trial.score;
 
-    s->best = candidate;
+    if (status) return status;
+    s->best = &trial;
     s->status = PDL_OK;
     pdl__replay_config(s, config);
-    if (s->status || !candidate->possible || (before.possible && candidate->score == before.score))
-        return s->status;
-    candidate->plan = NULL;
-    candidate->reason[0] = '\0';
-    pdl_status_t status = pdl__finish_candidate(s);
+    if (s->status || !trial.possible || (candidate->possible && trial.score == before)) return s->status;
+    trial.plan = NULL;
+    trial.reason[0] = '\0';
+    status = pdl__finish_candidate(s);
     /* The whole plan is timed more exactly, and decides. */
-    bool better = !status && (!before.possible || candidate->score < before.score);
-    pdl_plan_destroy(better ? before.plan : candidate->plan);
-    if (!better) *candidate = before;
+    bool better = !status && (!candidate->possible || trial.score < candidate->score);
+    pdl_plan_destroy(better ? candidate->plan : trial.plan);
+    if (better) *candidate = trial;
     return status;
 }
 

@@ -52,7 +52,10 @@ pdl_status_t pdl__advise(pdl__searcher_t *s);
 pdl_status_t pdl__search_exactly(pdl__searcher_t *s, pdl_search_t *search);
 /* Plays a configuration for s->best; what is better replaces it. */
 void pdl__replay_config(pdl__searcher_t *s, const pdl_config_t *config);
-/* Plan, largest batch, replayed time and advice of s->best. */
+/* Settles the plan of a candidate, and takes its time and score from what it is then: the time that is shown is that of the plan that is
+   written. */
+pdl_status_t pdl__time_candidate(const pdl__searcher_t *s, pdl_candidate_t *c);
+/* Plan, largest batch, time and advice of s->best. */
 pdl_status_t pdl__finish_candidate(pdl__searcher_t *s);
 
 /* The best layouts of single layers on every mesh data x inner; s->best is the candidate, and gets the name
