@@ -72,23 +72,27 @@ enum { PDL_BOUND_SLOTS = 256 };
 /* project/kept_replays.c */
 typedef struct pdl__kept_replays pdl__kept_replays_t;
 void                             pdl__kept_replays_free(pdl__kept_replays_t *kept);
+/* project/kept_schedules.c */
+typedef struct pdl__kept_schedules pdl__kept_schedules_t;
+void                               pdl__kept_schedules_free(pdl__kept_schedules_t *kept);
 
 struct pdl_oracle {
-    const pdl_model_t   *model;
-    const pdl_system_t  *system;
-    pdl_parameters_t     p;
-    double               memory_cap;
-    pdl_group_slot_t    *groups; /* open addressing */
-    int                  group_count;
-    pdl_profile_slot_t   profiles[PDL_PROFILE_SLOTS];
-    int                  profile_count;
-    pdl_plan_slot_t      plans[PDL_PLAN_SLOTS];
-    int                  plan_count;
-    pdl__passes_t        passes;
-    pdl__kept_bound_t    bounds[PDL_BOUND_SLOTS]; /* each in the place of its key */
-    pdl__sends_cache_t  *sends;
-    pdl__kept_replays_t *replays;
-    struct pdl_backend  *backend; /* describes ops where memory is the trainer's own; NULL until asked for */
+    const pdl_model_t     *model;
+    const pdl_system_t    *system;
+    pdl_parameters_t       p;
+    double                 memory_cap;
+    pdl_group_slot_t      *groups; /* open addressing */
+    int                    group_count;
+    pdl_profile_slot_t     profiles[PDL_PROFILE_SLOTS];
+    int                    profile_count;
+    pdl_plan_slot_t        plans[PDL_PLAN_SLOTS];
+    int                    plan_count;
+    pdl__passes_t          passes;
+    pdl__kept_bound_t      bounds[PDL_BOUND_SLOTS]; /* each in the place of its key */
+    pdl__sends_cache_t    *sends;
+    pdl__kept_replays_t   *replays;
+    pdl__kept_schedules_t *schedules;
+    struct pdl_backend    *backend; /* describes ops where memory is the trainer's own; NULL until asked for */
 };
 
 /* FNV-1a over 64-bit words, for the keys of what is kept. */

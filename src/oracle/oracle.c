@@ -53,6 +53,7 @@ void pdl_oracle_destroy(pdl_oracle_t *oracle)
     pdl__oracle_forget(oracle);
     pdl__sends_free(oracle->sends);
     pdl__kept_replays_free(oracle->replays);
+    pdl__kept_schedules_free(oracle->schedules);
     pdl_backend_destroy(oracle->backend);
     free(oracle->groups);
     free(oracle);
@@ -65,6 +66,8 @@ void pdl_oracle_set_parameters(pdl_oracle_t *oracle, const pdl_parameters_t *par
     oracle->group_count = 0;
     pdl__kept_replays_free(oracle->replays);
     oracle->replays = NULL;
+    pdl__kept_schedules_free(oracle->schedules);
+    oracle->schedules = NULL;
     oracle->p = *parameters;
 }
 

@@ -2,7 +2,7 @@
  * What a plan leaves open is decided once, for a machine: the borders of stages by the times of layers, the schedules of
  * collectives by their prices for the messages that the plan has.
  */
-#include "oracle/internal.h"
+#include "oracle/project/kept_schedules.h"
 
 #include <paradl/plan/collectives.h>
 
@@ -66,8 +66,9 @@ static pdl_primitive_t primitive_of(pdl_collective_t collective)
                                                    : PDL_ALLGATHER;
 }
 
+/* Adds what a use takes with a schedule; *serves becomes false where there is none for it. */
 static pdl_status_t price_use(const question_t *q, const pdl_plan_use_t *use, const pdl_plan_collective_t *named,
-                              double *seconds)
+                              bool *serves, double *seconds)
 {
     pdl_group_query_t query = group_of(q, use);
     pdl_algorithm_t   algorithm;
@@ -75,25 +76,11 @@ static pdl_status_t price_use(const question_t *q, const pdl_plan_use_t *use, co
     double            bytes, vectors = vectors_of(q, use, &bytes);
     pdl_status_t      status = pdl_oracle_group(q->oracle, &query, &group);
 
-    if (!status)
-        status = pdl__algorithm(q->oracle->system, &q->oracle->p, &query, named, 1u << use->collective, &algorithm);
-    if (!status)
+    if (!status) status = pdl__schedule_of(q->oracle, &query, use, named, serves, &algorithm);
+    if (!status && *serves)
         *seconds += vectors * pdl_collective_seconds(&group, primitive_of(use->collective), &algorithm,
                                                      q->oracle->p.ring_only, bytes / vectors);
     return status;
-}
-
-/* Whether a schedule exists for all collectives of the axis. */
-static bool serves_all(const question_t *q, const pdl_plan_collective_t *named)
-{
-    bool serves = true;
-
-    for (int i = 0; i < q->uses->count && serves; i++) {
-        const pdl_plan_use_t *use = &q->uses->use[i];
-
-        if (belongs(q, use)) serves = pdl_plan_try_schedule(named, use) == PDL_OK;
-    }
-    return serves;
 }
 
 /* Ranks of the axis' largest group that share a node, where several nodes have as many of them; else 0. */
@@ -147,16 +134,17 @@ static pdl_status_t add_candidate(const question_t *q, const char *name, int64_t
     pdl_plan_collective_t named = {.ranks_per_node = ranks_per_node,
                                    .density = q->plan->collective[q->axis].density};
     double                seconds = 0;
+    bool                  serves = list->count < MOST;
     pdl_status_t          status = PDL_OK;
 
     snprintf(named.algorithm, sizeof(named.algorithm), "%s", name);
-    if (list->count == MOST || !serves_all(q, &named)) return PDL_OK;
-    for (int i = 0; i < q->uses->count && !status; i++)
-        if (belongs(q, &q->uses->use[i])) status = price_use(q, &q->uses->use[i], &named, &seconds);
+    for (int i = 0; i < q->uses->count && serves && !status; i++)
+        if (belongs(q, &q->uses->use[i])) status = price_use(q, &q->uses->use[i], &named, &serves, &seconds);
+    if (status || !serves) return status;
     list->named[list->count] = named;
     list->seconds[list->count++] = seconds;
     list->least = fmin(list->least, seconds);
-    return status;
+    return PDL_OK;
 }
 
 /* The first of the schedules that cost no more than the cheapest. */
