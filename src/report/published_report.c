@@ -128,6 +128,9 @@ pdl_status_t pdl_report_published(const pdl_published_t *runs, const char *param
                 "the same, left out of the fit in turn: groups of equal source, model and devices %.1f %%, sources "
                 "%.1f %%\n",
                 100 * cross->groups, 100 * cross->sources);
+    if (s.sources > 0)
+        fprintf(stream, "90 %% intervals, mean over sources: %.1f %% of the times in them, a factor of %.2f\n",
+                100 * s.covered_mean, exp(s.width_mean));
     if (s.groups > 0)
         fprintf(stream, "rank correlation inside %d groups of equal source, model and devices: %.3f\n", s.groups,
                 s.rank_correlation);
@@ -146,6 +149,7 @@ static void write_score(pdl_json_t *json, const char *key, const pdl_published_s
     pdl_json_number(json, "time_error", s->timed > 0 ? s->error : NAN);
     pdl_json_number(json, "bias", s->timed > 0 ? s->bias : NAN);
     pdl_json_number(json, "covered", s->timed > 0 ? s->covered : NAN);
+    pdl_json_number(json, "interval_width", s->timed > 0 ? s->width : NAN);
     pdl_json_int(json, "memory_rows", s->memory_rows);
     pdl_json_number(json, "memory_error", s->memory_rows > 0 ? s->memory_error : NAN);
     pdl_json_int(json, "oom_rows", s->oom_rows);
@@ -173,6 +177,8 @@ pdl_status_t pdl_report_published_json(const pdl_published_t *runs, const char *
     pdl_json_close(&json);
     pdl_json_number(&json, "source_mean", s.sources > 0 ? s.source_mean : NAN);
     pdl_json_number(&json, "memory_mean", s.memory_mean);
+    pdl_json_number(&json, "covered_mean", s.sources > 0 ? s.covered_mean : NAN);
+    pdl_json_number(&json, "interval_width_mean", s.sources > 0 ? s.width_mean : NAN);
     pdl_json_int(&json, "groups", s.groups);
     pdl_json_number(&json, "rank_correlation", s.groups > 0 ? s.rank_correlation : NAN);
     if (cross != NULL) pdl_json_number(&json, "left_out", cross->sources);

@@ -63,6 +63,8 @@ static void stored_parameters_are_accurate(void)
     CHECK(s.source_mean < 0.1);
     CHECK(s.memory_mean < 0.06);
     CHECK(s.rank_correlation > 0.83);
+    CHECK(s.covered_mean > 0.85 && s.covered_mean < 0.95);
+    CHECK(s.width_mean > 0.1 && s.width_mean < 0.2);
     CHECK(all.false_oom <= 12);
     CHECK_INT(all.oom_found, 2);
     for (size_t i = 0; i < pdl_published_count(runs); i++) {

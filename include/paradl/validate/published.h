@@ -53,6 +53,7 @@ typedef struct pdl_published_score {
     int         rows, expressed, timed;
     double      error, bias; /* mean error of the time; mean of ln(projected / measured) */
     double      covered;     /* share of times inside their 90 % interval */
+    double      width;       /* mean half-width of that interval, in ln */
     int         memory_rows;
     double      memory_error;
     int         oom_rows, oom_found; /* reported out of memory, and projected so */
@@ -66,6 +67,8 @@ typedef struct pdl_published_summary {
     int    sources;
     double source_mean;      /* error of the time, unweighted mean over sources */
     double memory_mean;      /* the same of memory */
+    double covered_mean;     /* share of times inside their interval, likewise */
+    double width_mean;       /* half-width of the interval in ln, likewise */
     int    groups;           /* of equal source, model and devices with at least 3 different times */
     double rank_correlation; /* Spearman's, mean over the groups */
 } pdl_published_summary_t;

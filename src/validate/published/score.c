@@ -21,6 +21,7 @@ static void add_row(const pdl_published_row_t *row, pdl_published_score_t *s)
         s->error += fabs(row->projected_s - row->measured_s) / row->measured_s;
         s->bias += log(row->projected_s / row->measured_s);
         s->covered += row->measured_s >= row->low_s && row->measured_s <= row->high_s;
+        s->width += 0.5 * log(row->high_s / row->low_s);
     }
     if (row->measured_gb > 0 && !row->measured_oom && !row->contradicts) {
         s->memory_rows++;
@@ -43,6 +44,7 @@ pdl_published_score_t pdl_published_score(const pdl_published_t *runs, const cha
         s.error /= s.timed;
         s.bias /= s.timed;
         s.covered /= s.timed;
+        s.width /= s.timed;
     }
     if (s.memory_rows) s.memory_error /= s.memory_rows;
     return s;
@@ -130,13 +132,19 @@ pdl_published_summary_t pdl_published_summary(const pdl_published_t *runs)
         if (score.timed) {
             s.sources++;
             s.source_mean += score.error;
+            s.covered_mean += score.covered;
+            s.width_mean += score.width;
         }
         if (score.memory_rows) {
             memory++;
             s.memory_mean += score.memory_error;
         }
     }
-    if (s.sources) s.source_mean /= s.sources;
+    if (s.sources) {
+        s.source_mean /= s.sources;
+        s.covered_mean /= s.sources;
+        s.width_mean /= s.sources;
+    }
     if (memory) s.memory_mean /= memory;
     add_correlations(runs, &s);
     return s;
