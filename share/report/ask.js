@@ -154,6 +154,8 @@ class WhatIf {
         this.place = byId("d" + this.index);
         this.original = this.place.cloneNode(true);
         this.place.before(this.map);
+        this.beside = make("div", {class: "document"}); /* what follows when the controls rest */
+        this.place.after(this.beside);
         this.showCommand();
         return this.panel;
     }
@@ -254,6 +256,8 @@ class WhatIf {
         } catch (error) { /* a browser may forbid it for files */
         }
         this.wanted = {...this.state};
+        this.beside.replaceChildren();
+        if (this.resting) this.core.stop(); /* a newer question does not wait for what nobody asked for */
         clearTimeout(this.rest);
         this.drain();
     }

@@ -32,7 +32,8 @@ class PlanWhatIf extends WhatIf {
         const strategies = ["all", ...new Set((standard.candidates || []).map((candidate) => candidate.strategy))];
         panel.append(this.choice("strategy", strategies));
         return [make("button", {type: "button", click: () => this.winners(levels)}, "which strategy wins?"),
-            make("button", {type: "button", click: () => this.matters(levels)}, "what matters most?")];
+            make("button", {type: "button", click: () => this.matters(levels)}, "what matters most?"),
+            make("button", {type: "button", click: () => this.overDevices({...this.state})}, "over devices")];
     }
 
     /* A value of the system's description by its path; what --set of the command says comes first. */
@@ -68,11 +69,28 @@ class PlanWhatIf extends WhatIf {
     }
 
     async details(state) {
-        if (this.busy || !this.detailed) return;
+        if (this.busy) return;
         this.busy = true;
-        await this.question(state, ["--json", "--layers", "--explain"]);
+        if (this.detailed) await this.question(state, ["--json", "--layers", "--explain"]);
         this.busy = false;
         if (this.wanted) this.drain();
+        else await this.overDevices(state);
+    }
+
+    /* The same question on fewer and on more devices, down to 1/16 and up to 8 times of them. */
+    async overDevices(state) {
+        const now = state.devices || this.document.pe;
+        let least = now, most = now;
+        while (least % 2 === 0 && least > now / 16) least /= 2;
+        while (2 * most <= Math.min(this.most, 8 * now)) most *= 2;
+        if (this.busy || this.resting || least === most) return;
+        this.resting = true;
+        const answer = await this.core.ask(this.words({...state, devices: least + ".." + most}, ["--json"]), true);
+        this.resting = false;
+        if (!answer || !answer.html || JSON.stringify(state) !== JSON.stringify(this.state)) return;
+        this.scaling = JSON.parse(answer.out);
+        this.beside.replaceChildren(...partsOf(answer.html, "beside-").querySelector(".document").childNodes);
+        prepare(this.beside);
     }
 
     best(plan) {

@@ -30,15 +30,6 @@ function readDropped(text) {
     }
 }
 
-/* Ids of what the core writes are unique again, for what refers to them too. */
-function renumber(root, prefix) {
-    for (const part of root.querySelectorAll("*"))
-        for (const name of ["id", "aria-labelledby", "aria-describedby", "fill", "clip-path"]) {
-            const value = part.getAttribute(name);
-            if (value && value.includes("again")) part.setAttribute(name, value.replace(/again(?=[a-z]+\d)/g, prefix));
-        }
-}
-
 class Drops {
     constructor(whatIf, why) {
         this.whatIf = whatIf;
@@ -80,10 +71,7 @@ class Drops {
     async show(name, found) {
         const path = "dropped" + ++this.count + ".json", answer = await this.whatIf.core.show(path, found.json);
         if (!answer || answer.status !== 0 || !answer.html) throw new Error(answer ? answer.error.replace(/^paradl: /, "").replace(path + ": ", "").trim() : "stopped");
-        const template = document.createElement("template");
-        template.innerHTML = answer.html;
-        renumber(template.content, "dropped" + this.count + "-");
-        const parts = [...template.content.children];
+        const parts = [...partsOf(answer.html, "dropped" + this.count + "-").children];
         byId("main").append(...parts);
         parts.forEach(prepare);
         parts[0].setAttribute("tabindex", "-1");

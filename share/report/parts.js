@@ -88,6 +88,18 @@ function prepare(root) {
     });
 }
 
+/* What the core wrote, as elements. Their ids, and what refers to them, begin with `prefix`, so that no id is on the page twice. */
+function partsOf(html, prefix) {
+    const template = document.createElement("template");
+    template.innerHTML = html;
+    for (const part of template.content.querySelectorAll("*"))
+        for (const name of ["id", "aria-labelledby", "aria-describedby", "fill", "style", "clip-path"]) {
+            const value = part.getAttribute(name);
+            if (value && value.includes("again")) part.setAttribute(name, value.replace(/again(?=[a-z]+\d)/g, prefix));
+        }
+    return template.content;
+}
+
 async function unpack(id) {
     return new Response(new Blob([bytesOf(byId(id).textContent)]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
 }

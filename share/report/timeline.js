@@ -51,6 +51,8 @@ class Timeline {
         this.name = Int32Array.from(order, (i) => events.name[i]);
         this.texts = events.texts;
         this.hueOf = Uint8Array.from(events.header.hues);
+        this.patternOf = Uint8Array.from(events.header.patterns || events.header.hues.map(() => 0)); /* pages of before have none */
+        this.peers = [];
         const place = new Map(order.map((i, at) => [i, at]));
         this.critical = new Float64Array(order.length).fill(-1); /* what an operation adds to the critical path */
         for (const [i, own] of events.path) this.critical[place.get(i)] = own;
@@ -141,12 +143,23 @@ class Timeline {
         this.from = Math.max(this.first, Math.min(this.last - span, at - around * span + shift * span));
         this.to = this.from + span;
         this.draw();
+        this.lead();
         this.say(this.range(this.from, this.to));
+    }
+
+    /* Timelines of one page show the same moments. */
+    lead() {
+        for (const peer of this.peers) {
+            peer.from = peer.first + this.from - this.first;
+            peer.to = peer.first + this.to - this.first;
+            peer.draw();
+        }
     }
 
     fit() {
         [this.from, this.to] = this.selected && this.selected[1] > this.selected[0] ? this.selected : [this.first, this.last];
         this.select(null);
+        this.lead();
     }
 
     light() {
@@ -243,7 +256,7 @@ class Timeline {
     }
 
     drawFew(pen, seen, colours, colour, width, scale) {
-        const per = width / (this.to - this.from), paper = colour("--paper"), ink = colour("--ink");
+        const per = width / (this.to - this.from), paper = colour("--paper"), ink = colour("--ink"), fills = this.fills(pen, colours, paper, scale);
         pen.scale(scale, scale);
         pen.font = "12px system-ui, sans-serif";
         seen.forEach(([from, to], t) => {
@@ -251,18 +264,45 @@ class Timeline {
             for (let i = from; i < this.tracks[t].stop && (i <= to && this.start[i] < this.to); i++) {
                 const x = (this.start[i] - this.from) * per, wide = Math.max(0.5, (this.end[i] - this.start[i]) * per);
                 pen.globalAlpha = this.dims(i) ? 0.15 : 1;
-                pen.fillStyle = colours[this.hueOf[this.name[i]]];
+                pen.fillStyle = fills(this.name[i], wide);
                 pen.fillRect(x, y + 2, Math.max(0.5, wide - 0.5), this.row - 4);
                 if (this.critical[i] > 0) {
                     pen.fillStyle = ink;
                     pen.fillRect(x + wide - this.critical[i] * per, y + this.row - 4, this.critical[i] * per, 3);
                 }
                 if (wide < 60 || pen.globalAlpha < 1) continue;
+                const text = this.fitting(pen, this.name[i], Math.min(wide, x + wide, width - x) - 6), left = Math.max(x, 0) + 3;
                 pen.fillStyle = paper;
-                pen.fillText(this.fitting(pen, this.name[i], Math.min(wide, x + wide, width - x) - 6), Math.max(x, 0) + 3, y + 16);
+                if (this.patternOf[this.name[i]]) { /* a text on a pattern has a ground of its own */
+                    if (text) pen.fillRect(left - 1, y + 5, pen.measureText(text).width + 2, 14);
+                    pen.fillStyle = ink;
+                }
+                pen.fillText(text, left, y + 16);
             }
         });
         pen.globalAlpha = 1;
+    }
+
+    /* What operations are filled with: their colour, or a pattern of it where it is wide enough to be seen. As the stills have it. */
+    fills(pen, colours, paper, scale) {
+        const made = new Map(), tile = (hue, pattern) => {
+            const canvas = make("canvas", {width: 8 * scale, height: 8 * scale}), ink = canvas.getContext("2d");
+            ink.scale(scale, scale);
+            ink.fillStyle = paper;
+            ink.fillRect(0, 0, 8, 8);
+            ink.strokeStyle = colours[hue];
+            ink.lineWidth = 2;
+            ink.stroke(new Path2D(["", "M-2 2L2 -2M0 8L8 0M6 10L10 6", "M0 0L8 8M0 8L8 0", "M2 2h2M6 6h2"][pattern]));
+            const found = pen.createPattern(canvas, "repeat");
+            found.setTransform(new DOMMatrix().scale(1 / scale));
+            return found;
+        };
+        return (name, wide) => {
+            const hue = this.hueOf[name], pattern = this.patternOf[name], key = 8 * pattern + hue;
+            if (pattern === 0 || pattern > 3 || wide < 4) return colours[hue];
+            if (!made.has(key)) made.set(key, tile(hue, pattern));
+            return made.get(key);
+        };
     }
 
     /* As much of a name as there is room for. */
@@ -348,6 +388,16 @@ Timeline.prototype.drawMany = function (pen, seen, colours, scale) {
     pen.putImageData(image, 0, 0);
 };
 
+/* One scale of time for all, so that what takes longer is wider. */
+function joinTimelines(all) {
+    const span = Math.max(...all.map((line) => line.last - line.first));
+    for (const line of all) {
+        line.last = line.to = line.first + span;
+        line.peers = all.filter((other) => other !== line);
+        line.draw();
+    }
+}
+
 async function prepareTimelines() {
     for (const element of document.querySelectorAll("script[id^=paradl-trace-]")) {
         const place = byId("d" + element.id.slice("paradl-trace-".length)), still = place && place.querySelector("figure.timeline");
@@ -357,6 +407,7 @@ async function prepareTimelines() {
         still.before(timeline.build());
         still.classList.add("paper-only");
         timeline.draw();
-        (globalThis.timelines = globalThis.timelines || []).push(timeline); /* for tests */
+        (globalThis.timelines = globalThis.timelines || []).push(timeline); /* for tests, too */
     }
+    if (globalThis.timelines && timelines.length > 1) joinTimelines(timelines);
 }

@@ -165,6 +165,10 @@ async function whatIf(browser) {
     await set(page, "what-devices", "128");
     await settled(page);
     check(await page.evaluate(() => paradl.shown.plan.pe === 128), "nothing is answered after a stop");
+    await until(page, () => paradl.scaling && paradl.scaling.points.some((point) => point.devices === 128) && paradl.beside.textContent.includes("Scaling: "), 60000);
+    const over = await page.evaluate(() => paradl.scaling), its = JSON.parse(spawnSync(paradl, [...over.command.slice(1)], {encoding: "utf8", maxBuffer: 1 << 28}).stdout);
+    check(same(its.points, over.points), "other numbers over devices than by the command: " + over.command.join(" "));
+    check(await page.evaluate(() => new Set([...document.querySelectorAll("[id]")].map((part) => part.id)).size === document.querySelectorAll("[id]").length), "ids occur twice beside the scaling");
     await page.click("text=which strategy wins?");
     await until(page, () => document.querySelectorAll(".map .win").length >= 20, 60000);
     await page.screenshot({path: path.join(folder, "map.png")});
@@ -252,11 +256,16 @@ async function timelines(browser) {
         return line.at(x, (line.trackOf(longest) + 0.5) * line.row) === longest;
     });
     check(hit, "another operation is under the pointer");
+    const beside = await page.$$eval("section figure.timeline figcaption", (all) => all.map((text) => text.textContent.split(" (")[0]));
+    check(beside[0] === "measured" && beside[1] === "projected", "timelines are not beside each other: " + beside.join(", "));
+    check(await page.evaluate(() => timelines[0].last - timelines[0].first === timelines[1].last - timelines[1].first), "two scales of time");
     await page.focus("#d1 canvas[tabindex]");
     const span = () => page.evaluate(() => timelines[1].to - timelines[1].from), before = await span();
     await page.keyboard.press("w");
     await page.keyboard.press("d");
     check(await span() < before, "w does not zoom");
+    check(await page.evaluate(() => Math.abs((timelines[0].from - timelines[0].first) - (timelines[1].from - timelines[1].first)) < 1 &&
+                                    Math.abs((timelines[0].to - timelines[0].from) - (timelines[1].to - timelines[1].from)) < 1), "timelines do not move together");
     await page.keyboard.press("m");
     await page.keyboard.press("a");
     await page.keyboard.press("m");
@@ -349,10 +358,12 @@ async function byKeys(browser) {
     await settled(page);
     check(await page.evaluate(() => paradl.state.devices === 1024), "page up does not double the devices");
     await page.emulateMedia({media: "print"});
-    const clipped = await page.evaluate(() => [...document.querySelectorAll("main table")].filter((table) => table.getBoundingClientRect().width > 760).length);
+    await page.setViewportSize({width: 718, height: 1000}); /* A4 less its margins */
+    const clipped = await page.evaluate(() => [...document.querySelectorAll("main table")].filter((table) => table.getBoundingClientRect().right > innerWidth).map((table) => table.caption.textContent));
     const pdf = await page.pdf({format: "A4", margin: {top: "1cm", bottom: "1cm", left: "1cm", right: "1cm"}, path: path.join(folder, "plan.pdf")});
     const pages = Math.max(...[...pdf.toString("latin1").matchAll(/\/Count (\d+)/g)].map((found) => Number(found[1])));
-    console.log(`print: ${pages} pages, ${clipped} tables that are too wide`);
+    console.log(`print: ${pages} pages`);
+    check(clipped.length === 0, "tables that are too wide on paper: " + clipped.join("; "));
     check(pages >= 1 && pages <= 12, `${pages} printed pages`);
     await page.close();
 }

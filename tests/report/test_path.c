@@ -130,6 +130,27 @@ static void moments(void)
     check_path("");
 }
 
+/* A sum begins when its last rank comes: what that rank did before is on the path, and what the other one waited is not. Another group, which
+   had ended before, is not waited for. */
+static void collectives(void)
+{
+    const slice_t slices[] = {{0, 0, 0, 0, 10, "forward a"},
+                              {0, 1, 0, 10, 40, "allreduce gradients a"},
+                              {1, 0, 0, 0, 30, "forward a"},
+                              {1, 1, 0, 30, 40, "allreduce gradients a"},
+                              {0, 0, 0, 40, 45, "update a"}};
+    const slice_t apart[] = {{0, 0, 0, 0, 10, "forward a"},
+                             {0, 1, 0, 10, 20, "allreduce gradients a"},
+                             {1, 0, 0, 0, 8, "forward a"},
+                             {1, 1, 0, 30, 40, "allreduce gradients a"}};
+
+    read_slices(slices, 5);
+    check_path("2 1 4");
+    CHECK_INT(events.path.step[1].own_ns, 10000);
+    read_slices(apart, 4);
+    check_path("2 3");
+}
+
 int main(void)
 {
     arena = pdl_arena_create();
@@ -137,6 +158,7 @@ int main(void)
     RUN(measured);
     RUN(replicas);
     RUN(moments);
+    RUN(collectives);
     pdl__events_free(&events);
     pdl_arena_destroy(arena);
     return test_done();

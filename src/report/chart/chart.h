@@ -48,6 +48,14 @@ typedef enum pdl__look {
     PDL__LOOK_COUNT
 } pdl__look_t;
 
+typedef enum pdl__pattern {
+    PDL__PATTERN_PLAIN,
+    PDL__PATTERN_LINES,
+    PDL__PATTERN_CROSS,
+    PDL__PATTERN_DOTS,
+    PDL__PATTERN_EMPTY /* an outline */
+} pdl__pattern_t;
+
 typedef struct pdl__series {
     const char        *name;
     pdl__mark_t        mark;
@@ -84,8 +92,13 @@ pdl_status_t pdl__chart_svg(const pdl__chart_t *chart, bool alone, FILE *stream)
 pdl_status_t pdl__chart_text(const pdl__chart_t *chart, int width, bool utf8, FILE *stream);
 /* The same in the width of the terminal behind a stream, or 80 columns, with block characters where the locale has them. */
 pdl_status_t pdl__chart_terminal(const pdl__chart_t *chart, FILE *stream);
-/* The number of the hue that a class of time has. */
-int pdl__look_hue(pdl__look_t look);
+/* The number of the hue that a class of time has, and its pattern. */
+int            pdl__look_hue(pdl__look_t look);
+pdl__pattern_t pdl__look_pattern(pdl__look_t look);
+/* The element `id`-p`number` of SVG that fills marks with a pattern; none for those that are plain or empty. */
+void pdl__pattern_define(pdl__pattern_t pattern, int hue, const char *id, int number, FILE *stream);
+/* The attribute of a mark that is filled so. */
+void pdl__pattern_fill(pdl__pattern_t pattern, const char *id, int number, FILE *stream);
 /* The rules of style that charts need, for a page. */
 void pdl__chart_style(FILE *stream);
 /* Text for elements and attributes of SVG and HTML; bytes that are not UTF-8, and characters that turn the direction of text,

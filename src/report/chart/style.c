@@ -28,6 +28,33 @@ int pdl__look_hue(pdl__look_t look)
     return looks[look].hue;
 }
 
+pdl__pattern_t pdl__look_pattern(pdl__look_t look)
+{
+    return looks[look].pattern;
+}
+
+void pdl__pattern_define(pdl__pattern_t pattern, int hue, const char *id, int number, FILE *stream)
+{
+    static const char *const paths[] = {[PDL__PATTERN_LINES] = "M-2 2L2 -2M0 8L8 0M6 10L10 6",
+                                        [PDL__PATTERN_CROSS] = "M0 0L8 8M0 8L8 0",
+                                        [PDL__PATTERN_DOTS] = "M2 2h2M6 6h2"};
+
+    if (pattern == PDL__PATTERN_PLAIN || pattern == PDL__PATTERN_EMPTY) return;
+    fprintf(stream,
+            "<pattern id=\"%s-p%d\" class=\"hue%d\" width=\"8\" height=\"8\" patternUnits=\"userSpaceOnUse\"><rect "
+            "class=\"paper\" width=\"8\" "
+            "height=\"8\"/><path d=\"%s\" stroke=\"currentColor\" stroke-width=\"2\"/></pattern>\n",
+            id, number, hue, paths[pattern]);
+}
+
+void pdl__pattern_fill(pdl__pattern_t pattern, const char *id, int number, FILE *stream)
+{
+    if (pattern == PDL__PATTERN_EMPTY)
+        fputs(" style=\"fill:none\"", stream);
+    else if (pattern != PDL__PATTERN_PLAIN)
+        fprintf(stream, " style=\"fill:url(#%s-p%d)\"", id, number);
+}
+
 int pdl__chart_hue(const pdl__chart_t *chart, int series)
 {
     pdl__look_t look = chart->series[series].look;

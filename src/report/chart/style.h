@@ -8,14 +8,6 @@
 
 #define PDL__HUES 8
 
-typedef enum pdl__pattern {
-    PDL__PATTERN_PLAIN,
-    PDL__PATTERN_LINES,
-    PDL__PATTERN_CROSS,
-    PDL__PATTERN_DOTS,
-    PDL__PATTERN_EMPTY /* an outline */
-} pdl__pattern_t;
-
 int            pdl__chart_hue(const pdl__chart_t *chart, int series);
 pdl__pattern_t pdl__chart_pattern(const pdl__chart_t *chart, int series);
 /* Characters of a text, about the columns that it takes. */

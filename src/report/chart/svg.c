@@ -187,29 +187,14 @@ static void draw_y_axis(const pdl__drawing_t *d)
     fputs("</text>\n", d->stream);
 }
 
-static void write_pattern(const pdl__drawing_t *d, int s)
+static const char *id_of(const pdl__drawing_t *d)
 {
-    static const char *const paths[] = {[PDL__PATTERN_LINES] = "M-2 2L2 -2M0 8L8 0M6 10L10 6",
-                                        [PDL__PATTERN_CROSS] = "M0 0L8 8M0 8L8 0",
-                                        [PDL__PATTERN_DOTS] = "M2 2h2M6 6h2"};
-    pdl__pattern_t           pattern = pdl__chart_pattern(d->chart, s);
-
-    if (pattern == PDL__PATTERN_PLAIN || pattern == PDL__PATTERN_EMPTY) return;
-    fprintf(d->stream,
-            "<pattern id=\"%s-p%d\" class=\"hue%d\" width=\"8\" height=\"8\" patternUnits=\"userSpaceOnUse\"><rect "
-            "class=\"paper\" width=\"8\" "
-            "height=\"8\"/><path d=\"%s\" stroke=\"currentColor\" stroke-width=\"2\"/></pattern>\n",
-            d->chart->id != NULL ? d->chart->id : "chart", s, pdl__chart_hue(d->chart, s), paths[pattern]);
+    return d->chart->id != NULL ? d->chart->id : "chart";
 }
 
 void pdl__drawing_fill(const pdl__drawing_t *d, int s)
 {
-    pdl__pattern_t pattern = pdl__chart_pattern(d->chart, s);
-
-    if (pattern == PDL__PATTERN_EMPTY)
-        fputs(" style=\"fill:none\"", d->stream);
-    else if (pattern != PDL__PATTERN_PLAIN)
-        fprintf(d->stream, " style=\"fill:url(#%s-p%d)\"", d->chart->id != NULL ? d->chart->id : "chart", s);
+    pdl__pattern_fill(pdl__chart_pattern(d->chart, s), id_of(d), s, d->stream);
 }
 
 /* What a script needs to find the value under the pointer, of linear axes. */
@@ -248,7 +233,8 @@ static void begin(const pdl__drawing_t *d, bool alone)
         fputs("</text>\n", d->stream);
     }
     fputs("<defs>\n", d->stream);
-    for (int s = 0; s < d->chart->series_count; s++) write_pattern(d, s);
+    for (int s = 0; s < d->chart->series_count; s++)
+        pdl__pattern_define(pdl__chart_pattern(d->chart, s), pdl__chart_hue(d->chart, s), id_of(d), s, d->stream);
     fputs("</defs>\n", d->stream);
 }
 

@@ -44,7 +44,12 @@ static void write_header(const pdl__events_t *events, FILE *stream)
     for (int i = 0; i < events->text_count; i++) pdl_json_string(&json, NULL, events->text[i]);
     pdl_json_close(&json);
     pdl_json_open(&json, "hues", '[');
-    for (int i = 0; i < events->text_count; i++) pdl_json_int(&json, NULL, pdl__trace_hue(events->text[i]));
+    for (int i = 0; i < events->text_count; i++)
+        pdl_json_int(&json, NULL, pdl__look_hue(pdl__trace_look(events->text[i])));
+    pdl_json_close(&json);
+    pdl_json_open(&json, "patterns", '[');
+    for (int i = 0; i < events->text_count; i++)
+        pdl_json_int(&json, NULL, pdl__look_pattern(pdl__trace_look(events->text[i])));
     pdl_json_close(&json);
     pdl_json_int(&json, "path", events->path.step_count);
     pdl_json_int(&json, "arrows", events->path.arrow_count);

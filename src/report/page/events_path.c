@@ -1,10 +1,13 @@
 /*
  * What held up what in a timeline. Timelines of others have no waits in them, so the path is found by times alone: backwards from the
- * slice that ends last, each time to the one of this rank that ended last before it began, or to the send that a receive waited for.
+ * slice that ends last, each time to the one of this rank that ended last before it began, to the send that a receive waited for, or, of a
+ * collective, to what its last rank did before it came.
  */
 #include "report/page/events.h"
 
 #include "base/memory.h"
+
+#include <paradl/plan/mesh.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -172,6 +175,77 @@ static pdl_status_t find_arrows(const pdl__events_t *events, pdl__path_t *path)
     return PDL_OK;
 }
 
+static bool is_collective(const char *name)
+{
+    if (behind(name, "exchange ") != NULL) return true;
+    for (int i = 0; i < PDL_PRIMITIVE_COUNT; i++) {
+        const char *rest = behind(name, pdl_primitive_names[i]);
+
+        if (rest != NULL && (*rest == ' ' || *rest == '\0')) return true;
+    }
+    return false;
+}
+
+static int64_t list_collectives(const pdl__events_t *events, message_t *list)
+{
+    int64_t count = 0;
+
+    for (int64_t i = 0; i < events->count; i++) {
+        const pdl__event_t *event = &events->event[i];
+
+        if (!pdl__event_is_slice(events, event) || !is_collective(events->text[event->name])) continue;
+        list[count++] = (message_t){.tensor = events->text[event->name],
+                                    .process = events->track[event->track].process,
+                                    .start_ns = event->start_ns,
+                                    .end_ns = event->start_ns + event->length,
+                                    .event = i,
+                                    .args = event->args};
+    }
+    if (count > 0) qsort(list, (size_t)count, sizeof(*list), by_message);
+    return count;
+}
+
+/* One collective over `ranks` ranks, `times` times: `list` has those of a rank one after the other. Ranks that had ended before the last
+   one came were not in one group with it. */
+static void join_collective(const message_t *list, int64_t ranks, int64_t times, int64_t *late)
+{
+    for (int64_t k = 0; k < times; k++) {
+        const message_t *last = &list[k];
+
+        for (int64_t r = 1; r < ranks; r++)
+            if (list[r * times + k].start_ns > last->start_ns) last = &list[r * times + k];
+        for (int64_t r = 0; r < ranks; r++) {
+            const message_t *one = &list[r * times + k];
+
+            if (one->start_ns + NEAR_NS < last->start_ns && last->start_ns < one->end_ns)
+                late[one->event] = last->event;
+        }
+    }
+}
+
+/* For every slice of a collective the one of the rank that came last, where another one waited for it; -1 for all others. */
+static pdl_status_t find_late(const pdl__events_t *events, int64_t *late)
+{
+    message_t *list = malloc((size_t)(events->count + 1) * sizeof(*list));
+    int64_t    count;
+
+    if (list == NULL) return pdl__no_memory("for a timeline");
+    for (int64_t i = 0; i < events->count; i++) late[i] = -1;
+    count = list_collectives(events, list);
+    for (int64_t at = 0, end; at < count; at = end) {
+        int64_t times = end_of_run(list, at, count, true) - at, ranks;
+        bool    alike = true;
+
+        end = end_of_run(list, at, count, false);
+        ranks = count_processes(list, at, end);
+        for (int64_t r = at; r < end; r = end_of_run(list, r, end, true))
+            alike = alike && end_of_run(list, r, end, true) - r == times;
+        if (alike && ranks > 1) join_collective(list + at, ranks, times, late);
+    }
+    free(list);
+    return PDL_OK;
+}
+
 static int64_t end_of(const pdl__events_t *events, int64_t i)
 {
     return events->event[i].start_ns + events->event[i].length;
@@ -218,22 +292,24 @@ static void reverse(pdl__path_t *path)
     }
 }
 
-/* Steps are found from the last to the first. `from` has the send of every receive, or -1. A send may end behind the message. */
+/* Steps are found from the last to the first. `from` has the send of every receive, or -1, `late` the last rank of a collective. A send may
+   end behind the message. */
 static void walk(const pdl__events_t *events, pdl__path_t *path, const ended_t *list, int64_t count,
-                 const int64_t *from, bool *seen)
+                 const int64_t *from, const int64_t *late, bool *seen)
 {
     int64_t event = -1, end_ns, next;
 
     for (int64_t i = 0; i < count; i++)
         if (event < 0 || list[i].end_ns > end_of(events, event)) event = list[i].event;
     for (end_ns = event >= 0 ? end_of(events, event) : 0; event >= 0 && !seen[event]; event = next) {
-        int64_t           start_ns = events->event[event].start_ns, send = from[event];
+        int64_t           send = from[event], came = late[event] >= 0 ? late[event] : event;
+        int64_t           start_ns = events->event[came].start_ns;
         pdl__path_step_t *step = &path->step[path->step_count++];
         bool              waited = send >= 0 && end_of(events, send) > start_ns;
         int64_t           before_ns;
 
         seen[event] = true;
-        next = waited ? send : before(events, list, count, event);
+        next = waited ? send : before(events, list, count, came);
         before_ns = next >= 0 ? end_of(events, next) : start_ns;
         if (before_ns > end_ns) before_ns = end_ns;
         *step = (pdl__path_step_t){.event = event, .own_ns = end_ns - (waited ? before_ns : start_ns)};
@@ -262,18 +338,20 @@ pdl_status_t pdl__events_path(pdl__events_t *events)
 
     if (path->step != NULL) return PDL_OK;
     ended_t     *list = malloc(count * sizeof(*list));
-    int64_t     *from = malloc(count * sizeof(*from));
+    int64_t     *from = malloc(count * sizeof(*from)), *late = malloc(count * sizeof(*late));
     bool        *seen = calloc(count, sizeof(*seen));
     pdl_status_t status = find_arrows(events, path);
 
     path->step = malloc(count * sizeof(*path->step));
-    if (list == NULL || from == NULL || seen == NULL || path->step == NULL)
+    if (list == NULL || from == NULL || late == NULL || seen == NULL || path->step == NULL)
         status = pdl__no_memory("for a timeline");
     for (size_t i = 0; i < count && !status; i++) from[i] = -1;
     for (int64_t i = 0; i < path->arrow_count && !status; i++) from[path->arrow[i].to] = path->arrow[i].from;
-    if (!status) walk(events, path, list, list_ends(events, list), from, seen);
+    if (!status) status = find_late(events, late);
+    if (!status) walk(events, path, list, list_ends(events, list), from, late, seen);
     free(list);
     free(from);
+    free(late);
     free(seen);
     return status;
 }

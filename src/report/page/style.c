@@ -31,14 +31,16 @@ static const char controls[] =
     ".control{display:grid;grid-template-columns:8.5rem minmax(0,1fr) 6.5rem;gap:.5rem;align-items:center;font-size:.9rem;padding:.1rem 0}\n"
     ".control select,.control input[type=text]{grid-column:2/-1}.difference{font-weight:600;border-left:.4rem solid var(--hue1);padding-left:.6rem}\n"
     ".wide .map td,.wide .map th{padding:.1rem .3rem;min-width:0}.win{border-left:.5rem solid}.win span{color:var(--ink)}\n"
-    ".at{stroke:var(--ink);stroke-width:3}.legend>span{white-space:nowrap;padding-right:1em}.swatch{display:inline-block;width:.9em;height:.9em;background:currentColor;forced-color-adjust:none;print-color-adjust:exact}\n"
+    ".at{stroke:var(--ink);stroke-width:3}.legend>span{white-space:nowrap;padding-right:1em}.swatch{display:inline-block;width:.9em;height:.9em;border:1px solid;background:currentColor;forced-color-adjust:none;print-color-adjust:exact}\n"
+    ".pattern1{background:repeating-linear-gradient(135deg,currentColor 0 2px,transparent 2px 5px)}.pattern3{background:radial-gradient(currentColor 1px,transparent 1.4px) 0 0/4px 4px}.pattern4{background:none}\n"
+    ".pattern2{background:repeating-linear-gradient(135deg,currentColor 0 1.5px,transparent 1.5px 5px),repeating-linear-gradient(45deg,currentColor 0 1.5px,transparent 1.5px 5px)}\n"
     ".critical{stroke:var(--ink);stroke-width:3}.arrow{stroke:var(--ink);stroke-width:.7;opacity:.7}.moves{overflow:hidden}.tracks{display:flex}.tracks canvas{display:block;margin:.5rem 0 0}.tracks .names{margin:0}.cursor{stroke:var(--ink)}.moves p,.curves{min-height:3em}@media screen{.paper-only{display:none}}\n"
     "@media (max-width:899px){.asks{display:block}.what{position:static;max-height:none}}\n"
     "@media (forced-colors:active){:root,:root[data-theme]{--ink:CanvasText;--paper:Canvas;--grid:GrayText}.win,.difference{border-left-color:CanvasText}\n"
     ".fill,.win{forced-color-adjust:none}}\n"
     "@media (prefers-reduced-motion:reduce){*{transition:none!important;scroll-behavior:auto!important}}\n"
     "@media print{body{display:block;max-width:none;font-size:11px}section{break-inside:avoid}.wide{overflow:visible}\n"
-    ".skip,.what,.tools,.moves,.curves,caption input,.difference:empty{display:none}table{font-size:9px}th,td{padding:.1rem .25rem}thead{display:table-header-group}\n"
+    ".skip,.what,.tools,.moves,.curves,caption input,.difference:empty{display:none}table{font-size:9px;max-width:100%}.n{white-space:normal}.wide th,.wide td,.wide td:not(.n),.wide td:not(.n):last-child,.wide th[scope=row]{padding:.1rem .2rem;min-width:0;overflow-wrap:anywhere}thead{display:table-header-group}\n"
     "tr,figure{break-inside:avoid}h2,h3{break-after:avoid}.wide .chart{min-width:0;width:100%;height:auto}section:has(tbody tr:nth-child(24)){break-inside:auto}}\n";
 /* clang-format on */
 

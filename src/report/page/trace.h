@@ -16,10 +16,12 @@ typedef struct pdl__trace_sum {
 /* In the order of their names, which are those of operations or of their classes. */
 pdl__trace_sum_t *pdl__trace_sums(pdl__page_t *page, const pdl__events_t *events, bool classes, int *count);
 int               pdl__trace_by_name(const void *a, const void *b);
-/* The hue of operations with this name. */
-int pdl__trace_hue(const char *name);
+/* How operations with this name look. */
+pdl__look_t pdl__trace_look(const char *name);
 /* A picture of the first of them. */
 void pdl__trace_still(pdl__page_t *page, const pdl__events_t *events);
+/* Pictures of several timelines below each other, on one scale of time. */
+void pdl__trace_beside(pdl__page_t *page, const pdl_documents_t *documents);
 /* "projected", "simulated" or "measured". */
 const char *pdl__trace_source(const pdl__document_t *trace);
 

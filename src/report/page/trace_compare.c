@@ -88,7 +88,10 @@ void pdl__page_compare_traces(pdl__page_t *page, const pdl_documents_t *document
             base = &documents->item[i];
             continue;
         }
-        if (!headed) pdl__page_heading(page, "Timelines side by side");
+        if (!headed) {
+            pdl__page_heading(page, "Timelines side by side");
+            pdl__trace_beside(page, documents);
+        }
         headed = true;
         compare_two(page, base, &documents->item[i]);
     }

@@ -13,12 +13,13 @@
 #define MOST_TRACKS  24
 #define MOST_CLASSES 24
 #define MOST_SLICES  1500
+#define MOST_BESIDE  6
 #define WIDTH        900
 #define LEFT         190
 #define ROW          22
 
 /* Of operations that communicate by whose tensors they move: those of the update name gradients or weights, others a layer. */
-static pdl__look_t look_of(const char *name)
+pdl__look_t pdl__trace_look(const char *name)
 {
     static const struct {
         const char *begin;
@@ -37,17 +38,14 @@ static pdl__look_t look_of(const char *name)
     return PDL__LOOK_INPUT;
 }
 
-int pdl__trace_hue(const char *name)
-{
-    return pdl__look_hue(look_of(name));
-}
-
 /* What is drawn: the first tracks with slices, and of them the slices that begin before `end_ns`. */
 typedef struct still {
     int     track[MOST_TRACKS]; /* numbers of the timeline */
     int     tracks, all_tracks;
     int64_t slices, all_slices;
     int64_t first_ns, last_ns, end_ns;
+
+    const char *id; /* of its patterns and its title */
 } still_t;
 
 static int row_of(const still_t *still, int track)
@@ -92,15 +90,30 @@ static void take_track(still_t *still, const pdl__events_t *events, int track)
     if (still->tracks < MOST_TRACKS) still->tracks++;
 }
 
+/* Of one rank only the first. */
+static void take_tracks(still_t *still, const pdl__events_t *events, bool one_rank)
+{
+    int first = -1;
+
+    for (int t = 0; t < events->track_count; t++)
+        if (events->track[t].kind == PDL__TRACK_SLICES && (first < 0 || by_rank(events, t, first) < 0)) first = t;
+    for (int t = 0; t < events->track_count; t++)
+        if (events->track[t].kind == PDL__TRACK_SLICES &&
+            (!one_rank || events->track[t].process == events->track[first].process))
+            take_track(still, events, t);
+}
+
 /* Where there are more slices than one could see, those of the first moments, of all tracks. */
-static bool find_still(pdl__page_t *page, const pdl__events_t *events, still_t *still)
+static bool find_still(pdl__page_t *page, const pdl__events_t *events, bool one_rank, still_t *still)
 {
     int64_t *starts = pdl_arena_alloc(page->arena, (size_t)events->count + 1, sizeof(*starts));
 
-    *still = (still_t){.first_ns = INT64_MAX, .last_ns = INT64_MIN, .end_ns = INT64_MAX};
+    *still = (still_t){.first_ns = INT64_MAX,
+                       .last_ns = INT64_MIN,
+                       .end_ns = INT64_MAX,
+                       .id = pdl__page_print(page, "%st%d", page->prefix, ++page->charts)};
     if (starts == NULL) return false;
-    for (int t = 0; t < events->track_count; t++)
-        if (events->track[t].kind == PDL__TRACK_SLICES) take_track(still, events, t);
+    take_tracks(still, events, one_rank);
     for (int64_t i = 0; i < events->count; i++)
         if (is_drawn(still, events, &events->event[i])) starts[still->all_slices++] = events->event[i].start_ns;
     qsort(starts, (size_t)still->all_slices, sizeof(*starts), earlier_first);
@@ -125,11 +138,14 @@ static void draw_slice(pdl__page_t *page, const still_t *still, const pdl__event
                        const pdl__event_t *event)
 {
     const char *name = events->text[event->name];
+    pdl__look_t look = pdl__trace_look(name);
     double      x = x_of(still, event->start_ns), width = x_of(still, event->start_ns + event->length) - x;
     char        text[PDL_FORMAT_SIZE];
 
-    fprintf(page->stream, "<rect class=\"fill hue%d\" x=\"%.2f\" y=\"%d\" width=\"%.2f\" height=\"%d\"><title>",
-            pdl__trace_hue(name), x, row_of(still, event->track) * ROW + 3, width > 0.3 ? width : 0.3, ROW - 6);
+    fprintf(page->stream, "<rect class=\"fill hue%d\" x=\"%.2f\" y=\"%d\" width=\"%.2f\" height=\"%d\"",
+            pdl__look_hue(look), x, row_of(still, event->track) * ROW + 3, width > 0.3 ? width : 0.3, ROW - 6);
+    pdl__pattern_fill(pdl__look_pattern(look), still->id, (int)look, page->stream);
+    fputs("><title>", page->stream);
     pdl__chart_escape(name, page->stream);
     fprintf(page->stream, ": %s</title></rect>\n", pdl_format_seconds(1e-9 * (double)event->length, text));
 }
@@ -157,15 +173,22 @@ static void draw_path(pdl__page_t *page, const still_t *still, const pdl__events
     }
 }
 
-static void draw_rows(pdl__page_t *page, const still_t *still, const pdl__events_t *events)
+/* `title` is what it is a picture of. */
+static void draw_rows(pdl__page_t *page, const still_t *still, const pdl__events_t *events, const char *title)
 {
     int height = still->tracks * ROW;
 
     fprintf(page->stream,
             "<figure class=\"timeline\"><div class=\"wide\" tabindex=\"0\">\n<svg class=\"chart\" role=\"img\" "
-            "aria-labelledby=\"%st%d\" "
-            "viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\"><title id=\"%st%d\">timeline</title>\n",
-            page->prefix, page->sections, WIDTH, height, WIDTH, height, page->prefix, page->sections);
+            "aria-labelledby=\"%s\" "
+            "viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\"><title id=\"%s\">",
+            still->id, WIDTH, height, WIDTH, height, still->id);
+    pdl__chart_escape(title, page->stream);
+    fputs("</title>\n<defs>\n", page->stream);
+    for (int look = 0; look < PDL__LOOK_COUNT; look++)
+        pdl__pattern_define(pdl__look_pattern((pdl__look_t)look), pdl__look_hue((pdl__look_t)look), still->id, look,
+                            page->stream);
+    fputs("</defs>\n", page->stream);
     for (int row = 0; row < still->tracks; row++) {
         const pdl__track_t *track = &events->track[still->track[row]];
 
@@ -178,9 +201,10 @@ static void draw_rows(pdl__page_t *page, const still_t *still, const pdl__events
     for (int64_t i = 0; i < events->count; i++)
         if (is_drawn(still, events, &events->event[i])) draw_slice(page, still, events, &events->event[i]);
     draw_path(page, still, events);
+    fputs("</svg>\n</div><figcaption>", page->stream);
+    pdl__chart_escape(title, page->stream);
     fprintf(page->stream,
-            "</svg>\n</div><figcaption>A rectangle is an operation, named when it is pointed "
-            "at%s%s%s.</figcaption></figure>\n",
+            ": a rectangle is an operation, named when it is pointed at%s%s%s.</figcaption></figure>\n",
             events->path.step_count > 0 ? "; the line below it is the critical path" : "",
             events->path.arrow_count > 0 ? ", lines between ranks are messages" : "",
             still->slices < still->all_slices ? "; the picture shows the first moments" : "");
@@ -194,7 +218,10 @@ static void write_legend(pdl__page_t *page, const pdl__events_t *events)
 
     fputs("<p class=\"legend\">", page->stream);
     for (int i = 0; i < count && i < MOST_CLASSES; i++) {
-        fprintf(page->stream, "<span><span class=\"swatch hue%d\"></span> ", pdl__trace_hue(classes[i].name));
+        pdl__look_t look = pdl__trace_look(classes[i].name);
+
+        fprintf(page->stream, "<span><span class=\"swatch hue%d pattern%d\"></span> ", pdl__look_hue(look),
+                (int)pdl__look_pattern(look));
         pdl__chart_escape(classes[i].name, page->stream);
         fputs("</span> ", page->stream);
     }
@@ -206,12 +233,53 @@ void pdl__trace_still(pdl__page_t *page, const pdl__events_t *events)
     still_t still;
     char    text[PDL_FORMAT_SIZE];
 
-    if (page->text || !find_still(page, events, &still)) return;
+    if (page->text || !find_still(page, events, false, &still)) return;
     pdl__page_section(page, "Timeline: %s of %lld %s on %s%d %s",
                       pdl_format_seconds(1e-9 * (double)(still.last_ns - still.first_ns), text),
                       (long long)still.slices, still.slices == 1 ? "operation" : "operations",
                       still.tracks < still.all_tracks ? "the first of " : "", still.all_tracks,
                       still.all_tracks == 1 ? "track" : "tracks");
     write_legend(page, events);
-    draw_rows(page, &still, events);
+    draw_rows(page, &still, events, "Timeline");
+}
+
+/* Measured above simulated above projected. */
+static int nearer_to_reality(const pdl__document_t *trace)
+{
+    static const char *const sources[] = {"measured", "simulated", "projected"};
+    int                      place = 0;
+
+    while (place < 3 && strcmp(pdl__trace_source(trace), sources[place]) != 0) place++;
+    return place;
+}
+
+void pdl__trace_beside(pdl__page_t *page, const pdl_documents_t *documents)
+{
+    still_t                still[MOST_BESIDE];
+    const pdl__document_t *shown[MOST_BESIDE];
+    int                    count = 0;
+    int64_t                span_ns = 0;
+    char                   text[PDL_FORMAT_SIZE];
+
+    if (page->text) return;
+    for (int place = 0; place <= 3; place++)
+        for (int i = 0; i < documents->count && count < MOST_BESIDE; i++) {
+            const pdl__document_t *trace = &documents->item[i];
+
+            if (strcmp(trace->kind, "trace") != 0 || nearer_to_reality(trace) != place ||
+                !find_still(page, trace->events, true, &still[count]))
+                continue;
+            if (still[count].last_ns - still[count].first_ns > span_ns)
+                span_ns = still[count].last_ns - still[count].first_ns;
+            shown[count++] = trace;
+        }
+    if (count < 2) return;
+    pdl__page_section(page, "The first rank of %d timelines on one scale of time: %s wide", count,
+                      pdl_format_seconds(1e-9 * (double)span_ns, text));
+    write_legend(page, shown[0]->events);
+    for (int i = 0; i < count; i++) {
+        still[i].last_ns = still[i].first_ns + span_ns;
+        draw_rows(page, &still[i], shown[i]->events,
+                  pdl__page_print(page, "%s (%s)", pdl__trace_source(shown[i]), shown[i]->name));
+    }
 }
