@@ -266,6 +266,10 @@ class Timeline {
                 pen.globalAlpha = this.dims(i) ? 0.15 : 1;
                 pen.fillStyle = fills(this.name[i], wide);
                 pen.fillRect(x, y + 2, Math.max(0.5, wide - 0.5), this.row - 4);
+                if (typeof pen.fillStyle !== "string") { /* a pattern has an outline in its colour */
+                    pen.strokeStyle = colours[this.hueOf[this.name[i]]];
+                    pen.strokeRect(x + 0.5, y + 2.5, wide - 1.5, this.row - 5);
+                }
                 if (this.critical[i] > 0) {
                     pen.fillStyle = ink;
                     pen.fillRect(x + wide - this.critical[i] * per, y + this.row - 4, this.critical[i] * per, 3);
@@ -299,7 +303,7 @@ class Timeline {
         };
         return (name, wide) => {
             const hue = this.hueOf[name], pattern = this.patternOf[name], key = 8 * pattern + hue;
-            if (pattern === 0 || pattern > 3 || wide < 4) return colours[hue];
+            if (pattern === 0 || pattern > 3 || wide < 12) return colours[hue];
             if (!made.has(key)) made.set(key, tile(hue, pattern));
             return made.get(key);
         };
