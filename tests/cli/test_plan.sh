@@ -210,6 +210,13 @@ bash -n exported/job.slurm || fail "job.slurm"
 python3 -c 'import json; d = json.load(open("exported/ds_config.json")); assert d["train_batch_size"] == 96' || fail "ds_config.json"
 [ -s exported/plan.yaml ] && [ -s exported/first_iterations.txt ] || fail "files of an export"
 
+# Flags of overlap are those that the projection had: Megatron-LM 0.14 has none unless they are given.
+for framework in megatron megatron-lm-0.14; do
+    expect 0 "${sweep[@]}" --pe 8 --strategy data --framework "$framework" --export megatron -o "for-$framework"
+done
+grep -rq -e overlap-grad-reduce for-megatron || fail "overlap of gradients was projected and is not exported"
+if grep -rq -e overlap-grad-reduce for-megatron-lm-0.14; then fail "overlap of gradients is exported and was not projected"; fi
+
 # A run beside its projection, and a config.json with sequences of another length.
 expect 0 "${sweep[@]}" --pe 8 --measured iteration_s=9
 has out "outside the 90 % interval"

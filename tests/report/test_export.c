@@ -68,6 +68,7 @@ static pdl__exported_t *collect(const pdl_plan_t *plan, const pdl__exporter_t *e
     x->pipeline = pdl_mesh_extent(&plan->mesh, PDL_AXIS_PIPELINE);
     x->micro = plan->batch / x->data / plan->micro_batches;
     x->outer = true;
+    x->overlaps = x->data > 1;
     x->list = fopen("/dev/null", "w");
     REQUIRE(x->list != NULL);
     pdl__export_common(x);

@@ -22,6 +22,7 @@ typedef struct pdl_export {
     const pdl_plan_t       *plan;
     const pdl_projection_t *projection;
     const pdl_system_t     *system;
+    const pdl_parameters_t *parameters;               /* of the projection; NULL: exchanges are overlapped */
     const char             *model_name, *system_name; /* as they were asked for */
 } pdl_export_t;
 

@@ -64,11 +64,13 @@ static pdl_status_t make_folder(const char *path)
 }
 
 /* What is said about the files goes to standard error beside a document. */
-pdl_status_t pdl__plan_export(const pdl__plan_asked_t *v, const pdl_system_t *system, const pdl_candidate_t *best)
+pdl_status_t pdl__plan_export(const pdl__plan_asked_t *v, const pdl_system_t *system,
+                              const pdl_parameters_t *parameters, const pdl_candidate_t *best)
 {
     pdl_export_t what = {.plan = best->plan,
                          .projection = &best->projection,
                          .system = system,
+                         .parameters = parameters,
                          .model_name = v->model,
                          .system_name = v->system};
     char         path[PATH_MAX];

@@ -196,7 +196,8 @@ static pdl_status_t answer(const pdl__plan_asked_t *v, const pdl__plan_question_
     if (!status && v->trace != NULL && timeline != NULL) status = pdl__plan_write_trace(v->trace, timeline);
     report->timeline = v->layers ? timeline : NULL;
     if (!status) status = show(v, report, oracle);
-    if (!status && v->export_name != NULL) status = pdl__plan_export(v, q->system, &search->candidates[0]);
+    if (!status && v->export_name != NULL)
+        status = pdl__plan_export(v, q->system, &q->parameters, &search->candidates[0]);
     pdl_timeline_destroy(timeline);
     pdl__plan_policy_free(&policy);
     return status;

@@ -46,7 +46,8 @@ pdl_status_t pdl__plan_search(const pdl__plan_asked_t *v, const pdl_system_t *sy
 /* The best plan as a file, the timeline of its ranks, and what another framework needs to run it. */
 pdl_status_t pdl__plan_write(const pdl__plan_asked_t *v, const pdl_candidate_t *best, const char *path);
 pdl_status_t pdl__plan_write_trace(const char *path, const pdl_timeline_t *timeline);
-pdl_status_t pdl__plan_export(const pdl__plan_asked_t *v, const pdl_system_t *system, const pdl_candidate_t *best);
+pdl_status_t pdl__plan_export(const pdl__plan_asked_t *v, const pdl_system_t *system,
+                              const pdl_parameters_t *parameters, const pdl_candidate_t *best);
 
 /* How many samples a training has, by --tokens or --epochs; and what it takes with the best plan, NULL where nobody asked. */
 pdl_status_t           pdl__plan_training(const pdl__plan_asked_t *v, pdl__plan_question_t *q);

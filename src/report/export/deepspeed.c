@@ -20,7 +20,7 @@ static void add_sharding(pdl__exported_t *x)
     const char              *device = devices[x->plan->optimizer_tier];
 
     pdl__export_number(x, "zero_optimization.stage", x->plan->sharding);
-    pdl__export_bool(x, "zero_optimization.overlap_comm", true);
+    pdl__export_bool(x, "zero_optimization.overlap_comm", x->overlaps);
     pdl__export_bool(x, "zero_optimization.contiguous_gradients", true);
     pdl__export_bool(x, "zero_optimization.reduce_scatter", true);
     if (device == NULL) return;

@@ -119,8 +119,10 @@ static void add_sharding(pdl__exported_t *x)
         pdl__export_text(x, "data-parallel-sharding-strategy", "%s", strategy);
         pdl__export_text(x, "ckpt-format", "fsdp_dtensor");
     }
-    pdl__export_flag(x, "overlap-grad-reduce", x->data > 1);
-    pdl__export_flag(x, "overlap-param-gather", x->data > 1 && x->plan->sharding != PDL_SHARDING_NONE);
+    /* Its FSDP has no other way. */
+    pdl__export_flag(x, "overlap-grad-reduce", x->overlaps || strategy != NULL);
+    pdl__export_flag(x, "overlap-param-gather",
+                     strategy != NULL || (x->overlaps && x->plan->sharding != PDL_SHARDING_NONE));
     if (strategy != NULL && x->tensor * x->context > 1)
         pdl__export_note(
             x,

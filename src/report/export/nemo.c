@@ -48,7 +48,8 @@ static void add_model(pdl__exported_t *x)
 static void add_strategy(pdl__exported_t *x)
 {
     const pdl_plan_t *plan = x->plan;
-    char              layout[200];
+    bool overlaps = x->overlaps || plan->sharding > PDL_SHARDING_ZERO1; /* Megatron's FSDP always does */
+    char layout[200];
 
     pdl__export_number(x, "strategy.tensor_model_parallel_size", (double)x->tensor);
     pdl__export_number(x, "strategy.pipeline_model_parallel_size", (double)x->pipeline);
@@ -65,8 +66,8 @@ static void add_strategy(pdl__exported_t *x)
     pdl__export_bool(x, "strategy.use_tp_pp_dp_mapping", x->pipeline > 1 && !x->outer && x->data > 1);
     if (plan->sharding > PDL_SHARDING_ZERO1) pdl__export_text(x, "strategy.fsdp", "megatron");
     pdl__export_bool(x, "ddp.use_distributed_optimizer", plan->sharding != PDL_SHARDING_NONE);
-    pdl__export_bool(x, "ddp.overlap_grad_reduce", x->data > 1);
-    pdl__export_bool(x, "ddp.overlap_param_gather", x->data > 1 && plan->sharding != PDL_SHARDING_NONE);
+    pdl__export_bool(x, "ddp.overlap_grad_reduce", overlaps);
+    pdl__export_bool(x, "ddp.overlap_param_gather", overlaps && plan->sharding != PDL_SHARDING_NONE);
     if (plan->sharding > PDL_SHARDING_ZERO1)
         pdl__export_text(x, "ddp.data_parallel_sharding_strategy",
                          plan->sharding == PDL_SHARDING_ZERO3 ? "optim_grads_params" : "optim_grads");
