@@ -128,6 +128,11 @@ static void show_exchanges(const pdl_run_report_spec_t *spec, const pdl_train_su
     /* MPI itself sends memory of the processor. */
     if (spec->ranks > 1 && s->transport != NULL && strcmp(s->transport, "mpi") != 0)
         fprintf(stream, "memory of GPUs goes between ranks by %s\n", s->transport);
+    if (s->turns > 1)
+        fprintf(stream,
+                "%d ranks share a GPU and have it in turns; with NVIDIA MPS they would not: start it with "
+                "nvidia-cuda-mps-control -d\n",
+                s->turns);
     for (int i = 0; i < s->exchange_count; i++) {
         const pdl_session_exchange_t *e = &s->exchange[i];
 
@@ -330,6 +335,7 @@ void pdl__summary_json(pdl_json_t *json, const pdl_run_report_spec_t *spec, cons
     class_json(json, s->class_s);
     copies_json(json, &s->copies);
     if (s->transport != NULL) pdl_json_string(json, "transport", s->transport);
+    if (s->turns > 1) pdl_json_int(json, "ranks_in_turns", s->turns);
     if (s->replayed > 0) pdl_json_int(json, "replayed", s->replayed);
     pdl__exchanges_json(json, s->exchange, s->exchange_count, true);
     pdl_json_open(json, "projected", '{');

@@ -33,6 +33,7 @@ for strategy in data spatial pipeline; do
         rm -rf "$transport"
         expect 0 "${run[@]}" --steps 3 --strategy "$strategy" "${more[@]}" --transport "$transport" --checkpoint "$transport"
         has out "memory of GPUs goes between ranks by $transport"
+        has out "2 ranks share a GPU and have it in turns; with NVIDIA MPS they would not"
     done
     cmp host/step-*/model.safetensors ipc/step-*/model.safetensors || fail "$strategy: weights differ"
     [ "$strategy" != data ] || mv host dense
@@ -50,6 +51,7 @@ expect 0 "${few[@]}" --resume
 cmp whole few/step-00000004/model.safetensors || fail "a resumed run with sparse sums differs"
 expect 0 "${run[@]}" --steps 1 --json
 has out '"transport": "ipc"'
+has out '"ranks_in_turns": 2'
 
 # One rank is killed while the other waits for it.
 timeout -k 1 60 "$PARADL" "${run[@]}" --steps 1000000 --quiet --checkpoint ck --checkpoint-every 5 >out 2>err </dev/null &

@@ -160,6 +160,8 @@ typedef struct pdl_device_ops {
     const pdl_library_ops_t *library;
     /* Which device of the machine it is, the same in all processes; NULL: there is only one. */
     void (*identity)(pdl_tensor_device_t *device, char text[PDL_SHARED_HANDLE]);
+    /* Whether processes that share the device have it in turns, which costs them time; NULL: they do not. */
+    bool (*in_turns)(pdl_tensor_device_t *device);
 } pdl_device_ops_t;
 
 struct pdl_tensor_device {

@@ -235,6 +235,9 @@ void pdl_session_classes(const pdl_session_t *session, double seconds[PDL_OP_CLA
 /* How memory of the backend goes between ranks: "mpi" where MPI itself sends it, "host", "ipc" or "nccl". */
 const char *pdl_session_transport(const pdl_session_t *session);
 
+/* How many ranks have the device of this one in turns; 0 where it has no turns, or one rank. */
+int pdl_session_turns(const pdl_session_t *session);
+
 /* Exchanges of gradients and of sharded weights, by what really runs them on this rank. */
 typedef struct pdl_session_exchange {
     char             axes[64]; /* of the group, as in a plan file: "data" */

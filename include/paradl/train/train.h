@@ -147,6 +147,7 @@ typedef struct pdl_train_summary {
     pdl_session_exchange_t exchange[PDL_MAX_EXCHANGES];
     int                    exchange_count;
     const char            *transport; /* pdl_session_transport() */
+    int                    turns;     /* pdl_session_turns() */
     int64_t                replayed;  /* pdl_session_replayed(): updates and validation */
 } pdl_train_summary_t;
 

@@ -91,6 +91,7 @@ pdl__gpu_t            *pdl__cuda_gpu(const pdl_tensor_device_t *device);
 extern const pdl_sharing_ops_t pdl__cuda_sharing;
 extern const pdl_library_ops_t pdl__cuda_library;
 void                           pdl__cuda_identity(pdl_tensor_device_t *device, char text[PDL_SHARED_HANDLE]);
+bool                           pdl__cuda_in_turns(pdl_tensor_device_t *device);
 /* The stream for a call: where that is NULL, one of the device's own, for which pdl__cuda_end() waits. */
 pdl_tensor_stream_t *pdl__cuda_begin(pdl_tensor_device_t *device, pdl_tensor_stream_t *stream);
 pdl_status_t         pdl__cuda_end(pdl_tensor_device_t *device, pdl_tensor_stream_t *stream, pdl_status_t status);

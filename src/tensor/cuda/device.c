@@ -225,6 +225,7 @@ pdl_status_t pdl__cuda_device_create(const pdl__cuda_api_t *api, pdl__gpu_t *gpu
         .sharing = &pdl__cuda_sharing,
         .library = &pdl__cuda_library,
         .identity = pdl__cuda_identity,
+        .in_turns = pdl__cuda_in_turns,
     };
     device_t    *made = calloc(1, sizeof(*made));
     pdl_status_t status =

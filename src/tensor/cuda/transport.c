@@ -11,6 +11,11 @@ void pdl__cuda_identity(pdl_tensor_device_t *base, char text[PDL_SHARED_HANDLE])
     IPC(identity, text);
 }
 
+bool pdl__cuda_in_turns(pdl_tensor_device_t *base)
+{
+    return pdl__cuda_api(base)->ipc->in_turns(pdl__cuda_gpu(base));
+}
+
 static pdl_status_t export_memory(pdl_tensor_device_t *base, const void *address, pdl_shared_memory_t *memory)
 {
     return IPC(export_memory, address, memory);

@@ -73,6 +73,15 @@ const char *pdl_session_transport(const pdl_session_t *session)
     return pdl_transport_name(session->executor.transport);
 }
 
+int pdl_session_turns(const pdl_session_t *session)
+{
+    pdl_tensor_device_t *device = session->executor.device;
+    const pdl_ranks_t   *sharers = pdl_transport_sharers(session->executor.transport);
+
+    if (sharers == NULL || pdl_ranks_size(sharers) == 1) return 0;
+    return device->ops->in_turns != NULL && device->ops->in_turns(device) ? pdl_ranks_size(sharers) : 0;
+}
+
 int pdl_session_exchanges(const pdl_session_t *session, pdl_session_exchange_t out[PDL_MAX_EXCHANGES])
 {
     const pdl_mesh_t *mesh = &session->spec.plan->mesh;

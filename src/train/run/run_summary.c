@@ -173,6 +173,7 @@ pdl_status_t pdl__summarise_memory(const pdl_session_t *s, pdl_ranks_t *ranks, p
 {
     summary->exchange_count = pdl_session_exchanges(s, summary->exchange);
     summary->transport = pdl_session_transport(s);
+    summary->turns = pdl_session_turns(s);
     summary->replayed = pdl_session_replayed(s);
     pdl_session_memory(s, &summary->memory);
     summary->most_memory_bytes = (double)summary->memory.total;

@@ -32,6 +32,16 @@ static pdl_status_t driver_function(const char *name, void *function)
     return status;
 }
 
+/* A driver that cannot tell is not complained about: the answer is for a hint. */
+static bool in_turns(pdl__gpu_t *gpu)
+{
+    CUresult (*attribute)(int *value, CUdevice_attribute attribute, CUdevice device);
+    int mps = 1;
+
+    if (driver_function("cuDeviceGetAttribute", &attribute)) return false;
+    return attribute(&mps, CU_DEVICE_ATTRIBUTE_MPS_ENABLED, gpu->device) == CUDA_SUCCESS && mps == 0;
+}
+
 /* The allocation that an address is in, and a number that no other of this process ever has. */
 static pdl_status_t find_allocation(CUdeviceptr address, CUdeviceptr *base, uint64_t *id)
 {
@@ -116,6 +126,7 @@ static pdl_status_t import_event(pdl__gpu_t *gpu, const char handle[PDL_SHARED_H
 }
 
 const pdl__cuda_ipc_t pdl__cuda_ipc = {.identity = identity,
+                                       .in_turns = in_turns,
                                        .export_memory = export_memory,
                                        .import_memory = import_memory,
                                        .forget_memory = forget_memory,

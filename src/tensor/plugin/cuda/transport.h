@@ -14,6 +14,8 @@ extern "C" {
 typedef struct pdl__cuda_ipc {
     /* The same text in all processes that have the GPU. */
     void (*identity)(pdl__gpu_t *gpu, char text[PDL_SHARED_HANDLE]);
+    /* Whether processes have the GPU in turns: no MPS daemon gives all of them one context. */
+    bool (*in_turns)(pdl__gpu_t *gpu);
     pdl_status_t (*export_memory)(pdl__gpu_t *gpu, const void *address, pdl_shared_memory_t *memory);
     pdl_status_t (*import_memory)(pdl__gpu_t *gpu, const pdl_shared_memory_t *memory, void **address);
     void (*forget_memory)(pdl__gpu_t *gpu, void *address);

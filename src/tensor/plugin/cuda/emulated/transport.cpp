@@ -25,6 +25,13 @@ void identity(pdl__gpu_t *gpu, char text[PDL_SHARED_HANDLE])
     snprintf(text, PDL_SHARED_HANDLE, "emulated");
 }
 
+/* The cores of the machine do the work of all of them, in turns. */
+bool in_turns(pdl__gpu_t *gpu)
+{
+    (void)gpu;
+    return true;
+}
+
 pdl_status_t export_memory(pdl__gpu_t *gpu, const void *address, pdl_shared_memory_t *memory)
 {
     pdl__emulated_piece_t piece;
@@ -83,6 +90,7 @@ pdl_status_t no_nccl(pdl__gpu_t *gpu)
 
 extern "C" const pdl__cuda_ipc_t pdl__cuda_ipc = {
     .identity = identity,
+    .in_turns = in_turns,
     .export_memory = export_memory,
     .import_memory = import_memory,
     .forget_memory = forget_memory,
