@@ -44,4 +44,38 @@ TERM=dumb python3 terminal.py "$PARADL" "${request[@]}" >out
 python3 terminal.py "$PARADL" plan --help >out
 sed -n '/^  --model M/,$p' out | awk 'length > 70 { print; bad = 1 } END { exit bad }' ||
     fail "help is wider than the window"
+
+# Progress is shown on a terminal after a second; Ctrl-C ends with the best so far, which is not certified. A search that is done by then
+# has all to say.
+cat >interrupt.py <<'PY'
+import os, pty, signal, sys
+
+reader, writer = pty.openpty()
+child = os.fork()
+if child == 0:
+    os.close(reader)
+    os.dup2(writer, 2)
+    os.execvp(sys.argv[1], sys.argv[1:])
+os.close(writer)
+shown = b""
+while b"searching:" not in shown:
+    try:
+        shown += os.read(reader, 4096)
+    except OSError:
+        break
+if b"searching:" in shown:
+    os.kill(child, signal.SIGINT)
+    print("interrupted")
+sys.stdout.flush()
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+PY
+python3 interrupt.py "$PARADL" plan --model gpt3-175b --system selene --devices 4096 --batch 4096 --precision bf16 \
+    --exhaustive --top 1 >out
+has out "best: "
+if grep -q interrupted out; then
+    has out "not certified: the search was ended before all configurations were looked at"
+    has out "not looked at: not certified"
+else
+    has out "is certified"
+fi
 finish

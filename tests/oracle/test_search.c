@@ -3,6 +3,7 @@
  */
 #include "test.h"
 
+#include <paradl/oracle/exact.h>
 #include <paradl/oracle/search.h>
 
 #include <string.h>
@@ -468,6 +469,44 @@ static void closest_plans(void)
     end(&b);
 }
 
+static bool stop_at_once(void *context, double share)
+{
+    (void)context;
+    (void)share;
+    return true;
+}
+
+/* Nothing that may win is left out where a certificate is asked for; where something is, nothing is certified and the reason is said. */
+static void what_is_not_replayed_is_said(void)
+{
+    pdl_exact_options_t all = {.top = 3, .threads = 1}, none = {.top = 3, .threads = 1, .stop = stop_at_once};
+    bench_t             b = begin("resnet50", "abci-v", 64);
+    char                text[4096];
+
+    b.request.precision = PDL_FP32;
+    for (int goal = 0; goal < PDL_GOAL_COUNT; goal++) {
+        b.request.goal = (pdl_goal_t)goal;
+        b.request.exact = NULL;
+        pdl_search_t *some = search(&b);
+        CHECK(some->certified == (some->not_replayed == 0) && some->certified == (some->not_certified[0] == '\0'));
+        CHECK(goal != PDL_GOAL_TIME || strstr(some->not_certified, "were not replayed") != NULL);
+        CHECK_OK(pdl_search_explain(b.oracle, &b.request, some, text, sizeof(text)));
+        CHECK(some->certified || strstr(text, some->not_certified) != NULL);
+        b.request.exact = &all;
+        pdl_search_t *complete = search(&b);
+        CHECK(complete->certified && complete->not_replayed == 0 && complete->not_certified[0] == '\0');
+        CHECK(complete->candidates[0].score <= some->candidates[0].score * (1 + PDL_TIE));
+        pdl_search_destroy(some);
+        pdl_search_destroy(complete);
+    }
+    b.request.exact = &none;
+    pdl_search_t *ended = search(&b);
+    CHECK(ended->stopped == !ended->certified);
+    CHECK(!ended->stopped || strstr(ended->not_certified, "ended") != NULL);
+    pdl_search_destroy(ended);
+    end(&b);
+}
+
 int main(void)
 {
     RUN(all_have_one_batch);
@@ -484,5 +523,6 @@ int main(void)
     RUN(reasons_name_what_is_in_the_way);
     RUN(strategies_do_not_depend_on_each_other);
     RUN(closest_plans);
+    RUN(what_is_not_replayed_is_said);
     return test_done();
 }

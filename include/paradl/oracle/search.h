@@ -67,9 +67,11 @@ typedef struct pdl_search {
     int64_t           configurations;    /* evaluated */
     double            seconds;
     int64_t           not_replayed; /* of these, some that might have won */
+    bool              stopped;      /* ended with the best so far, before all was looked at */
     struct pdl_exact *exact;        /* what the exact search found; NULL: there was none */
     /* All of what the rules try that might win was replayed; and by the closed form nothing is better than the best of `exact`. */
     bool certified;
+    char not_certified[224]; /* why not */
 } pdl_search_t;
 
 /* Candidates whose scores differ by less than this share tie: no projection tells them apart. */

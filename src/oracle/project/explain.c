@@ -216,6 +216,8 @@ pdl_status_t pdl_search_explain(pdl_oracle_t *oracle, const pdl_request_t *reque
         else
             pdl__say(&w, "%s: %s (%.3g); %s.\n", f->limit ? "limit" : "bottleneck", f->name, f->share, f->hint);
     }
+    if (!s->certified && s->not_certified[0] != '\0')
+        pdl__say(&w, "The ranking is not certified: %s.\n", s->not_certified);
     say_pipeline(&w, best);
     if (best->largest_batch > best->config.batch) {
         char count[PDL_FORMAT_SIZE];

@@ -12,55 +12,11 @@
 
 const char *const pdl_goal_names[PDL_GOAL_COUNT] = {"time", "memory", "cost", "energy"};
 
-enum {
-    /* of one strategy, besides its likeliest configuration */
-    MOST_PASSES = 400000,
-    MOST_REPLAYS = 16,
-    /* of a pipeline */
-    MOST_MICRO_BATCH = 16,
-    MOST_VIRTUAL_STAGES = 4
-};
-
-/* By how much a configuration must look better than the latest that was replayed to be replayed before the others are known. */
-#define NOTABLY 0.9
+enum { MOST_MICRO_BATCH = 16, MOST_VIRTUAL_STAGES = 4 }; /* of a pipeline */
 
 pdl_request_t pdl_request_default(void)
 {
     return (pdl_request_t){.pe = 1, .optimizer = PDL_OPTIMIZER_MOMENTUM, .precision = PDL_FP32};
-}
-
-void pdl__score_candidate(const pdl__searcher_t *s, pdl_candidate_t *c)
-{
-    const pdl_dataset_t *data = s->request->dataset;
-    double               batch = (double)c->config.batch, pe = (double)s->request->pe;
-
-    c->sample_s = c->projection.total_s / batch;
-    c->epoch_s = data && data->samples > 0 ? (double)data->samples * c->sample_s : 0;
-    double seconds = c->epoch_s > 0 ? c->epoch_s : c->sample_s;
-    switch (s->request->goal) {
-    case PDL_GOAL_MEMORY: c->score = c->projection.memory_bytes; break;
-    case PDL_GOAL_COST: c->score = c->epoch_s > 0 ? pe * ceil(seconds / 60) : pe * seconds; break;
-    case PDL_GOAL_ENERGY: c->score = c->projection.energy_j / batch; break;
-    default: c->score = seconds; break;
-    }
-}
-
-/* Policies cost people something too: a heavier one must be noticeably better to replace a plainer one. */
-static bool better_than(const pdl_candidate_t *trial, const pdl_candidate_t *best)
-{
-    int heavier = (int)(trial->config.sharding + trial->config.recompute) -
-                  (int)(best->config.sharding + best->config.recompute);
-
-    return !best->possible || trial->score < best->score * (heavier > 0 ? 0.98 : 1.0);
-}
-
-/* The score of a configuration that takes so many seconds, where time decides. */
-static double score_of_seconds(const pdl__searcher_t *s, const pdl_config_t *config, double seconds)
-{
-    const pdl_dataset_t *data = s->request->dataset;
-    double               batch = (double)config->batch;
-
-    return seconds * (data && data->samples > 0 ? (double)data->samples : 1) / batch;
 }
 
 static bool is_refusal(pdl_status_t status)
@@ -73,118 +29,9 @@ static bool hopeless(const pdl__searcher_t *s, const pdl_config_t *config)
 {
     double seconds;
 
-    if (s->request->goal != PDL_GOAL_TIME || !s->best->possible || config->pipeline == 1) return false;
+    if (!s->best->possible || config->pipeline == 1) return false;
     if (pdl__lower_bound(s->oracle, config, &seconds)) return false;
-    return score_of_seconds(s, config, seconds) > s->best->score;
-}
-
-static void keep(pdl_candidate_t *target, const pdl_candidate_t *trial)
-{
-    target->possible = trial->projection.fits;
-    target->config = trial->config;
-    target->projection = trial->projection;
-    target->epoch_s = trial->epoch_s;
-    target->sample_s = trial->sample_s;
-    target->score = trial->score;
-}
-
-static int64_t passes_of(const pdl_config_t *config)
-{
-    return 2 * config->pipeline * config->virtual_stages * config->micro_batches;
-}
-
-/* Configurations are ranked by what they take when they are replayed. */
-void pdl__replay_config(pdl__searcher_t *s, const pdl_config_t *config)
-{
-    pdl_candidate_t trial = {.config = *config};
-    pdl_status_t    status = pdl__evaluate_replayed(s->oracle, config, s->request->dataset, &trial.projection);
-
-    s->replays++;
-    s->passes += passes_of(config);
-    if (status) {
-        s->status = status;
-        return;
-    }
-    pdl__score_candidate(s, &trial);
-    if (better_than(&trial, s->best)) keep(s->best, &trial);
-}
-
-/* The least score that replaying a configuration can give; 0 where that is not known. */
-static double least_score(const pdl__searcher_t *s, const pdl_config_t *config)
-{
-    double seconds;
-
-    if (s->request->goal != PDL_GOAL_TIME || pdl__replay_bound(s->oracle, config, &seconds)) return 0;
-    return score_of_seconds(s, config, seconds);
-}
-
-/* What fits is replayed at once if the formulas say that it is notably better than what was, so that there is something to
-   beat; if its bound leaves it a chance, its turn comes later. */
-static void shortlist(pdl__searcher_t *s, const pdl_candidate_t *trial, double least)
-{
-    pdl__short_t entry = {.config = trial->config, .likely = trial->score, .least = least};
-
-    if (entry.likely < NOTABLY * s->likely) {
-        s->likely = entry.likely;
-        pdl__replay_config(s, &trial->config);
-        return;
-    }
-    pdl_status_t status = pdl__shortlist_add(&s->shortlist, &entry);
-    if (status) s->status = status;
-}
-
-static void replay_shortlist(pdl__searcher_t *s)
-{
-    pdl__shortlist_sort(&s->shortlist);
-    for (int i = 0; i < s->shortlist.count && !s->status; i++) {
-        const pdl__short_t *entry = &s->shortlist.entries[i];
-
-        if (s->best->possible && entry->least >= s->best->score) continue;
-        if (i > 0 && (s->replays >= MOST_REPLAYS || s->passes + passes_of(&entry->config) > MOST_PASSES))
-            s->not_replayed++;
-        else
-            pdl__replay_config(s, &entry->config);
-    }
-    s->shortlist.count = 0;
-}
-
-/* That, given the least for all shardings, of this one. */
-static double least_with_gathers(const pdl__searcher_t *s, const pdl_config_t *config, double least)
-{
-    double seconds;
-
-    if (least <= 0 || config->sharding != PDL_SHARDING_ZERO3 || pdl__gather_bound(s->oracle, config, &seconds))
-        return least;
-    return fmax(least, score_of_seconds(s, config, seconds));
-}
-
-/* Evaluates a configuration, whose score is at least `least`, and lists it if it may be the best; true when it fits in memory. */
-static bool consider(pdl__searcher_t *s, const pdl_config_t *config, double least)
-{
-    pdl_candidate_t trial = {.config = *config};
-
-    s->configurations++;
-    least = least_with_gathers(s, config, least);
-    if (s->best->possible && least >= s->best->score) return false;
-    /* What does not fit is of interest only as long as nothing does. */
-    bool fits = true;
-    if (s->best->possible && (pdl__fits(s->oracle, config, &fits) || !fits)) return false;
-    pdl_status_t status = pdl_oracle_evaluate(s->oracle, config, s->request->dataset, &trial.projection);
-    if (is_refusal(status)) {
-        if (!s->any) snprintf(s->best->reason, sizeof(s->best->reason), "%s", pdl_error_message());
-        return false;
-    }
-    if (status) {
-        s->status = status;
-        return false;
-    }
-    s->any = true;
-    pdl__score_candidate(s, &trial);
-    if (trial.projection.fits)
-        shortlist(s, &trial, least);
-    else if (s->leanest.config.batch == 0 || trial.projection.memory_bytes < s->leanest.projection.memory_bytes)
-        keep(&s->leanest, &trial);
-    return trial.projection.fits;
+    return pdl__least_score(s, config, seconds) > s->best->score;
 }
 
 /* How a configuration fits in memory. */
@@ -202,21 +49,21 @@ static fit_t consider_policies(pdl__searcher_t *s, pdl_config_t config)
         s->configurations++;
         return NO_FIT;
     }
-    double least = least_score(s, &config); /* for every sharding */
-    fit_t  fit = consider(s, &config, least) ? FITS_PLAIN : NO_FIT;
+    double least_s = pdl__least_seconds(s, &config); /* for every sharding */
+    fit_t  fit = pdl__consider(s, &config, least_s) ? FITS_PLAIN : NO_FIT;
     if (s->request->run_mode == PDL_INFERENCE) return fit;
     if (fit == FITS_PLAIN) {
         config.sharding = PDL_SHARDING_ZERO1;
-        if (config.data > 1) consider(s, &config, least);
+        if (config.data > 1) pdl__consider(s, &config, least_s);
         return fit;
     }
     for (size_t r = 0; r < sizeof(recomputes) / sizeof(recomputes[0]); r++) {
         if (recomputes[r] == PDL_RECOMPUTE_SELECTIVE && s->oracle->p.fused_attention) continue;
         config.recompute = recomputes[r];
-        if (r > 0) least = least_score(s, &config);
+        if (r > 0) least_s = pdl__least_seconds(s, &config);
         for (int z = PDL_SHARDING_NONE; z < (config.data > 1 ? PDL_SHARDING_COUNT : PDL_SHARDING_ZERO1); z++) {
             config.sharding = (pdl_sharding_t)z;
-            if (!consider(s, &config, least)) continue;
+            if (!pdl__consider(s, &config, least_s)) continue;
             fit = FITS_BY_POLICY;
             break;
         }
@@ -261,8 +108,8 @@ static void consider_accumulation(pdl__searcher_t *s, pdl_config_t config)
     for (config.micro_batches = 1; config.micro_batches <= samples;
          config.micro_batches = more_micro_batches(s, samples, config.micro_batches)) {
         if (consider_policies(s, config) == FITS_PLAIN || s->status) return;
-        if (s->best->possible && pdl__parts_take_longer(s->oracle, s->request->precision) &&
-            least_score(s, &config) >= s->best->score)
+        if (s->best->possible && pdl__parts_take_longer(s->oracle, config.precision) &&
+            pdl__is_beaten(s, &config, pdl__least_seconds(s, &config)))
             return;
     }
 }
@@ -273,16 +120,14 @@ static bool hopeless_mesh(const pdl__searcher_t *s, pdl_config_t config, int64_t
 {
     double seconds, stages = (double)config.pipeline;
 
-    if (s->request->goal != PDL_GOAL_TIME || !s->best->possible ||
-        !pdl__parts_take_longer(s->oracle, s->request->precision))
-        return false;
+    if (!s->best->possible || !pdl__parts_take_longer(s->oracle, config.precision)) return false;
     config.micro_batches = samples / largest;
     config.schedule = PDL_SCHEDULE_1F1B;
     config.virtual_stages = 1;
     if (pdl__lower_bound(s->oracle, &config, &seconds)) return false;
     double stage_s = seconds / ((double)config.micro_batches + stages - 1);
     double sample_s = stage_s / ceil((double)samples / (double)config.micro_batches);
-    return score_of_seconds(s, &config, sample_s * ((double)samples + (stages - 1) / MOST_VIRTUAL_STAGES)) >
+    return pdl__least_score(s, &config, sample_s * ((double)samples + (stages - 1) / MOST_VIRTUAL_STAGES)) >
            s->best->score * (1 + 1e-9);
 }
 
@@ -375,53 +220,9 @@ static void enumerate(pdl__searcher_t *s, const pdl_strategy_t *strategy)
     int64_t              limit = pdl_preset_limit(model, strategy, &options, &layer);
     pdl_strategy_mesh_t  mesh = {0};
 
-    while (pdl_strategy_next_mesh(strategy, s->request->pe, pdl_model_layer_count(model), &mesh) && !s->status)
+    while (pdl_strategy_next_mesh(strategy, s->request->pe, pdl_model_layer_count(model), &mesh) && !s->status &&
+           !pdl__search_stopped(s))
         if (mesh.inner <= limit) consider_mesh(s, config_on(s, strategy, &mesh));
-}
-
-static void describe_memory(pdl__searcher_t *s)
-{
-    char    need[PDL_FORMAT_SIZE], have[PDL_FORMAT_SIZE], count[PDL_FORMAT_SIZE];
-    double  cap = pdl__memory_room(s->oracle, s->leanest.config.pipeline);
-    int64_t batch = 0;
-
-    snprintf(s->best->reason, sizeof(s->best->reason), "needs %s per device at the least, of %s",
-             pdl_format_bytes(s->leanest.projection.memory_bytes, need), pdl_format_bytes(cap, have));
-    if (!pdl_oracle_largest_batch(s->oracle, &s->leanest.config, &batch) && batch > 0)
-        snprintf(s->best->reason, sizeof(s->best->reason),
-                 "needs %s per device at the least, of %s; a batch of %s fits", need, have,
-                 pdl_format_count(batch, count));
-    s->best->config = s->leanest.config;
-    s->best->projection = s->leanest.projection;
-    s->best->epoch_s = s->leanest.epoch_s;
-    s->best->sample_s = s->leanest.sample_s;
-}
-
-pdl_status_t pdl__time_candidate(const pdl__searcher_t *s, pdl_candidate_t *c)
-{
-    pdl_status_t status = pdl_oracle_settle(s->oracle, c->plan);
-
-    if (!status) status = pdl_oracle_replay(s->oracle, c->plan, s->request->dataset, &c->projection);
-    if (!status) pdl__score_candidate(s, c);
-    return status;
-}
-
-pdl_status_t pdl__finish_candidate(pdl__searcher_t *s)
-{
-    pdl_candidate_t *best = s->best;
-
-    if (!best->possible && s->any) describe_memory(s);
-    if (!best->possible && !s->any) pdl__describe_refusal(s);
-    if (!best->possible) return PDL_OK;
-    pdl_status_t status = PDL_OK;
-    if (!best->plan) {
-        status = pdl_oracle_plan(s->oracle, &best->config, &best->plan);
-        if (!status) status = pdl_oracle_largest_batch(s->oracle, &best->config, &best->largest_batch);
-    }
-    if (!status) status = pdl__time_candidate(s, best);
-    /* Of single layers no policies were tried. */
-    if (!status && !best->config.strategy->per_layer) status = pdl__advise(s);
-    return status;
 }
 
 pdl_status_t pdl__search_strategy(pdl__searcher_t *s, const pdl_strategy_t *strategy, pdl_candidate_t *candidate)
@@ -439,7 +240,7 @@ pdl_status_t pdl__search_strategy(pdl__searcher_t *s, const pdl_strategy_t *stra
         pdl__search_mixed(s);
     else
         enumerate(s, strategy);
-    if (!s->status) replay_shortlist(s);
+    if (!s->status) pdl__replay_shortlist(s);
     return s->status ? s->status : pdl__finish_candidate(s);
 }
 
@@ -467,10 +268,31 @@ static double cap_of(const pdl_oracle_t *oracle, double max_memory)
     return max_memory + (oracle->system->backend != NULL ? oracle->system->device.reserved_bytes : 0);
 }
 
+/* What was not looked at is said, and then nothing is certified. */
+static void certify(const pdl__searcher_t *s, pdl_search_t *search)
+{
+    const char *backend = s->oracle->system->backend;
+    char       *why = search->not_certified, count[PDL_FORMAT_SIZE];
+    size_t      size = sizeof(search->not_certified);
+
+    if (search->stopped)
+        snprintf(why, size, "the search was ended before all configurations were looked at");
+    else if (search->not_replayed > 0)
+        snprintf(why, size, "%s configurations that might be faster were not replayed",
+                 pdl_format_count(search->not_replayed, count));
+    else if (backend != NULL && s->request->exact != NULL)
+        snprintf(why, size,
+                 "memory and time of plans for the backend %s are known after they are compiled, which was done "
+                 "for the best of every strategy only",
+                 backend);
+    search->certified = why[0] == '\0' && (search->exact == NULL || search->exact->certified);
+}
+
 pdl_status_t pdl_search_run(pdl_oracle_t *oracle, const pdl_request_t *request, pdl_search_t **out)
 {
     pdl_request_t   chosen = *request;
-    pdl__searcher_t s = {.oracle = oracle, .request = &chosen};
+    pdl__patience_t patience = {.asked_s = pdl__seconds()};
+    pdl__searcher_t s = {.oracle = oracle, .request = &chosen, .patience = &patience, .asks = true};
     double          begin = pdl__seconds(), cap = oracle->memory_cap;
     int             rows = 0;
     pdl_status_t    status = check_request(oracle, request);
@@ -499,7 +321,8 @@ pdl_status_t pdl_search_run(pdl_oracle_t *oracle, const pdl_request_t *request, 
     search->configurations = s.configurations;
     search->seconds = pdl__seconds() - begin;
     search->not_replayed = s.not_replayed;
-    search->certified = s.not_replayed == 0 && (search->exact == NULL || search->exact->certified);
+    search->stopped = atomic_load(&patience.stopped);
+    certify(&s, search);
     *out = search;
     return PDL_OK;
 }

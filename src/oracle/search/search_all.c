@@ -42,11 +42,16 @@ static void leave_out_twin(const pdl_strategy_t *asked, pdl_candidate_t *found)
 }
 
 /* From the last one down: these have the most configurations. */
-static void work(team_t *team, pdl_oracle_t *oracle)
+static void work(team_t *team, pdl_oracle_t *oracle, bool asks)
 {
     for (int k; (k = atomic_fetch_sub(&team->left, 1) - 1) >= 0;) {
         task_t         *task = &team->task[k];
-        pdl__searcher_t s = {.oracle = oracle, .request = team->like->request};
+        pdl__searcher_t s = {.oracle = oracle,
+                             .request = team->like->request,
+                             .patience = team->like->patience,
+                             .asks = asks};
+
+        if (asks) s.patience->share = (double)(team->count - 1 - k) / (double)(2 * team->count);
 
         task->status = pdl__search_strategy(&s, task->strategy, &task->found);
         if (task->status)
@@ -67,7 +72,7 @@ static void *help(void *argument)
     /* Without one of its own the others do its share. */
     if (pdl_oracle_create(like->model, like->system, &like->p, &own)) return NULL;
     own->memory_cap = like->memory_cap;
-    work(team, own);
+    work(team, own, false);
     pdl_oracle_destroy(own);
     return NULL;
 }
@@ -90,7 +95,7 @@ static void work_together(team_t *team)
     int       helpers = 0, most = helpers_for(team);
 
     while (helpers < most && pthread_create(&thread[helpers], NULL, help, team) == 0) helpers++;
-    work(team, team->like->oracle);
+    work(team, team->like->oracle, true);
     for (int i = 0; i < helpers; i++) pthread_join(thread[i], NULL);
 }
 

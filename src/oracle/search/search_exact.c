@@ -43,14 +43,30 @@ static pdl_status_t improve(pdl__searcher_t *s, const pdl_config_t *config, pdl_
     return status;
 }
 
+/* The second half of what is shown as progress. */
+static bool stop_later(void *context, double share)
+{
+    pdl__searcher_t           *s = context;
+    const pdl_exact_options_t *asked = s->request->exact;
+
+    s->patience->share = 0.5 + share / 2;
+    if (asked->stop(asked->context, s->patience->share)) atomic_store(&s->patience->stopped, true);
+    return atomic_load(&s->patience->stopped);
+}
+
 pdl_status_t pdl__search_exactly(pdl__searcher_t *s, pdl_search_t *search)
 {
     const pdl_strategy_t *asked = s->request->strategy;
+    pdl_exact_options_t   options = *s->request->exact;
     pdl_status_t          status = PDL_OK;
 
     /* Elsewhere the trainer's own memory decides, or every layer for itself. */
     if (s->oracle->system->backend != NULL || (asked != NULL && asked->per_layer)) return PDL_OK;
-    status = pdl_exact_search(s->oracle, s->request, s->request->exact, &search->exact);
+    if (options.stop != NULL) {
+        options.stop = stop_later;
+        options.context = s;
+    }
+    status = pdl_exact_search(s->oracle, s->request, &options, &search->exact);
     for (int i = 0; !status && i < search->exact->count; i++) {
         const pdl_config_t *config = &search->exact->best[i].config;
         pdl_candidate_t    *candidate = candidate_of(search, config->strategy);

@@ -7,6 +7,13 @@
 #include "oracle/internal.h"
 #include "oracle/search/shortlist.h"
 #include <paradl/oracle/search.h>
+#include <stdatomic.h>
+
+/* Whether to go on: asked by the caller's thread, known to all. */
+typedef struct pdl__patience {
+    atomic_bool stopped;
+    double      asked_s, share; /* when it was asked, and how much of the search is done */
+} pdl__patience_t;
 
 typedef struct pdl__searcher {
     pdl_oracle_t        *oracle;
@@ -21,6 +28,8 @@ typedef struct pdl__searcher {
     int64_t              not_replayed; /* that might have won */
     int64_t              configurations;
     pdl_status_t         status; /* a failure other than "not possible" */
+    pdl__patience_t     *patience;
+    bool                 asks; /* is the caller's thread */
 } pdl__searcher_t;
 
 /* The best of one strategy. */
@@ -33,6 +42,19 @@ pdl_status_t pdl__count_memory(const pdl__searcher_t *s, pdl_search_t *search);
 
 /* Whether the same samples take no less time in more micro-batches. */
 bool pdl__parts_take_longer(const pdl_oracle_t *oracle, pdl_precision_t precision);
+
+/* Whether the search is to end with the best so far. */
+bool pdl__search_stopped(const pdl__searcher_t *s);
+
+/* The seconds that replaying a configuration gives at the least, 0 where that is not known; what the goal minimises with so many seconds at
+   the least, and whether that is not below the best. */
+double pdl__least_seconds(const pdl__searcher_t *s, const pdl_config_t *config);
+double pdl__least_score(const pdl__searcher_t *s, const pdl_config_t *config, double seconds);
+bool   pdl__is_beaten(const pdl__searcher_t *s, const pdl_config_t *config, double seconds);
+/* Evaluates a configuration, which takes `least_s` at the least, and lists it if it may be the best; true when it fits in memory. */
+bool pdl__consider(pdl__searcher_t *s, const pdl_config_t *config, double least_s);
+/* Replays those that were listed, until none is left that may win. */
+void pdl__replay_shortlist(pdl__searcher_t *s);
 
 /* Times of a sample and an epoch, and what the goal minimises, from the projection. */
 void pdl__score_candidate(const pdl__searcher_t *s, pdl_candidate_t *c);

@@ -44,8 +44,10 @@ static void print_certificate(const pdl_search_t *search, FILE *stream)
 void pdl__exact_print(const pdl_search_t *search, FILE *stream)
 {
     const pdl_exact_t *exact = search->exact;
-    char               cell[PDL__CELL_SIZE], seconds[PDL_FORMAT_SIZE], count[PDL_FORMAT_SIZE];
+    char               cell[PDL__CELL_SIZE], seconds[PDL_FORMAT_SIZE];
 
+    if (!search->certified && search->not_certified[0] != '\0')
+        fprintf(stream, "not certified: %s.\n", search->not_certified);
     if (exact == NULL) return;
     print_counts(exact, stream);
     print_certificate(search, stream);
@@ -54,9 +56,6 @@ void pdl__exact_print(const pdl_search_t *search, FILE *stream)
                 exact->certified ? "best" : "best so far", exact->best[0].config.strategy->name,
                 pdl__cell_mesh(&exact->best[0].config, cell),
                 pdl_format_seconds(exact->best[0].projection.total_s, seconds));
-    if (exact->count > 0 && search->not_replayed > 0)
-        fprintf(stream, "; %s configurations that might be faster were not replayed",
-                pdl_format_count(search->not_replayed, count));
     if (exact->count > 0) fputs(".\n", stream);
     if (exact->front_count > 1)
         fprintf(stream, "Pareto front of time, memory and energy: %d configurations, from %s and %.3g GiB ",

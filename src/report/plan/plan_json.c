@@ -233,6 +233,7 @@ pdl_status_t pdl_report_plan_json(const pdl_plan_report_t *report, FILE *stream)
     pdl_json_int(&json, "configurations", search->configurations);
     pdl_json_number(&json, "seconds", search->seconds);
     pdl_json_bool(&json, "certified", search->certified);
+    pdl_json_string(&json, "not_certified", search->certified ? NULL : search->not_certified);
     pdl_json_int(&json, "not_replayed", search->not_replayed);
     pdl__exact_json(&json, report->request, search->exact);
     pdl_json_close(&json);

@@ -4,7 +4,7 @@
 #ifndef PDL_ORACLE_POLICIES_H
 #define PDL_ORACLE_POLICIES_H
 
-#include "oracle/search/counted.h"
+#include "oracle/squeeze/counted.h"
 
 /* What is tried of a plan: parts and recomputation; policies of its blocks, for which it is compiled many times over. */
 typedef enum pdl__effort { PDL__EFFORT_PARTS, PDL__EFFORT_BLOCKS, PDL__EFFORT_COUNT } pdl__effort_t;

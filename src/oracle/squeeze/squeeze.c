@@ -2,8 +2,8 @@
  * Plans that have to do with less memory: state that is sharded in other ways, state and weights on the host or on disk, each with the
  * policies of policies.c. The fastest that fits is taken.
  */
-#include "oracle/search/counted.h"
-#include "oracle/search/policies.h"
+#include "oracle/squeeze/counted.h"
+#include "oracle/squeeze/policies.h"
 #include <math.h>
 #include <stdio.h>
 
@@ -66,7 +66,7 @@ static pdl_status_t try_tiers(const pdl__searcher_t *s, pdl_candidate_t *origina
     for (size_t t = 0; t < sizeof(all) / sizeof(*all) && !status && c->possible; t++) {
         bool loses = false;
         if (t > 0 && (!linked || !may_try(s, original->plan, &all[t]))) continue;
-        if (*found && pdl__is_lightest(s, c)) break;
+        if ((*found && pdl__is_lightest(s, c)) || pdl__search_stopped(s)) break;
         original->plan->optimizer_tier = original->config.optimizer_tier = all[t].optimizer;
         original->plan->weights_tier = all[t].weights;
         if (!is_tried(original->plan, effort, c, *found)) continue;
@@ -122,7 +122,10 @@ pdl_status_t pdl__squeeze_candidate(const pdl__searcher_t *s, pdl_candidate_t *c
         for (int e = 0; e < PDL__EFFORT_COUNT && !status && c->possible; e++)
             status = try_shardings(s, &original, (pdl__effort_t)e, c, &least, &found);
         if (!status && found) status = pdl__try_host_update(s, c);
-        if (!status && !found && c->possible) status = refuse_all(s, &original, &least, c);
+        if (!status && !found && c->possible && pdl__search_stopped(s))
+            pdl__refuse_candidate(c, "the search was ended before a plan that fits was found");
+        else if (!status && !found && c->possible)
+            status = refuse_all(s, &original, &least, c);
     }
     pdl_plan_destroy(original.plan);
     return status;

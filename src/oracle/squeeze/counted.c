@@ -3,7 +3,7 @@
  * not to fit has to do with less (squeeze.c); so has one that the model, but perhaps not the count, finds too large. What does not
  * fit then is not possible, and the next takes its place.
  */
-#include "oracle/search/counted.h"
+#include "oracle/squeeze/counted.h"
 #include <math.h>
 #include <stdio.h>
 
@@ -119,10 +119,10 @@ pdl_status_t pdl__count_memory(const pdl__searcher_t *s, pdl_search_t *search)
     pdl_candidate_t *next;
     bool             rescues = s->request->max_memory > 0 || search->possible == 0;
 
-    for (int i = search->possible; i < search->count && rescues && !status; i++)
+    for (int i = search->possible; i < search->count && rescues && !status && !pdl__search_stopped(s); i++)
         status = rescue(s, &search->candidates[i]);
     if (!status) pdl_search_rank(search);
-    while (!status && (next = next_of(s, search)) != NULL) {
+    while (!status && !pdl__search_stopped(s) && (next = next_of(s, search)) != NULL) {
         status = settle(s, next);
         if (next->possible && !next->projection.compiled) break;
         if (!status) pdl_search_rank(search);

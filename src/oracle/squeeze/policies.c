@@ -2,9 +2,9 @@
  * Plans with less memory on the same mesh, with state where it is: smaller micro-batches, recomputation, blocks that are recomputed or
  * swapped. The fastest that fits is taken, and a heavier policy where it is faster by 2 %.
  */
-#include "oracle/search/policies.h"
+#include "oracle/squeeze/policies.h"
 #include "base/memory.h"
-#include "oracle/search/counted.h"
+#include "oracle/squeeze/counted.h"
 #include <math.h>
 #include <paradl/oracle/chain.h>
 #include <stdio.h>
