@@ -73,22 +73,24 @@ static int in_order_parent(int x, int count)
     }
 }
 
+/* Nodes are visited from the root down, so that the depth of a parent is known: in an in-order tree parents are multiples of higher powers of
+   two than their children. */
 static void build_tree(tree_node_t *node, int count, int shift, int *deepest)
 {
-    for (int r = 0; r < count; r++) node[r] = (tree_node_t){.parent = -1, .child = {-1, -1}};
-    for (int x = 1; x <= count; x++) {
-        int rank = pdl__mod(x - 1 - shift, count), up = in_order_parent(x, count);
+    int64_t top = 1;
 
-        if (up == 0) continue;
-        node[rank].parent = pdl__mod(up - 1 - shift, count);
-        node[node[rank].parent].child[up < x] = rank;
-    }
-    for (int r = 0; r < count; r++) {
-        int depth = 0;
-        for (int at = r; node[at].parent >= 0; at = node[at].parent) depth++;
-        node[r].depth = depth;
-        if (depth > *deepest) *deepest = depth;
-    }
+    for (int r = 0; r < count; r++) node[r] = (tree_node_t){.parent = -1, .child = {-1, -1}};
+    while (2 * top <= count) top *= 2;
+    for (int64_t low = top; low >= 1; low /= 2)
+        for (int64_t x = low; x <= count; x += 2 * low) {
+            int rank = pdl__mod((int)x - 1 - shift, count), up = in_order_parent((int)x, count);
+
+            if (up == 0) continue;
+            node[rank].parent = pdl__mod(up - 1 - shift, count);
+            node[rank].depth = node[node[rank].parent].depth + 1;
+            node[node[rank].parent].child[up < x] = rank;
+            if (node[rank].depth > *deepest) *deepest = node[rank].depth;
+        }
 }
 
 /* The segment whose turn it is when the first one passes in step `start`, or -1. */
