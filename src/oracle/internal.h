@@ -72,7 +72,7 @@ enum { PDL_BOUND_SLOTS = 256 };
 /* project/kept_replays.c */
 typedef struct pdl__kept_replays pdl__kept_replays_t;
 void                             pdl__kept_replays_free(pdl__kept_replays_t *kept);
-/* project/kept_schedules.c */
+/* cost/kept_schedules.c */
 typedef struct pdl__kept_schedules pdl__kept_schedules_t;
 void                               pdl__kept_schedules_free(pdl__kept_schedules_t *kept);
 
@@ -115,7 +115,7 @@ void pdl__oracle_forget(pdl_oracle_t *oracle);
 /* The plan of a preset on a mesh, not yet checked. */
 pdl_status_t pdl__plan_of_config(pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_mesh_t *mesh,
                                  pdl_plan_t **plan);
-pdl_status_t pdl__case_of_plan(const pdl_oracle_t *oracle, const pdl_plan_t *plan, const pdl_dataset_t *dataset,
+pdl_status_t pdl__case_of_plan(pdl_oracle_t *oracle, const pdl_plan_t *plan, const pdl_dataset_t *dataset,
                                pdl_case_t *c);
 /* oracle->backend becomes what describes ops as the trainer would compute them: the backend of the system, or where that cannot be
    had here the generic one. */

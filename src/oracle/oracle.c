@@ -1,6 +1,7 @@
 /*
  * The oracle object: keeps prices of groups and cost profiles of cuts between projections.
  */
+#include "oracle/cost/kept_schedules.h"
 #include "oracle/internal.h"
 #include <math.h>
 #include <paradl/tensor/backend.h>
@@ -127,7 +128,7 @@ static int64_t data_stride(const pdl_mesh_t *mesh)
     return 1;
 }
 
-static pdl_status_t set_algorithms(const pdl_oracle_t *oracle, const pdl_plan_t *plan, pdl_case_t *c)
+static pdl_status_t set_algorithms(pdl_oracle_t *oracle, const pdl_plan_t *plan, pdl_case_t *c)
 {
     int               data = pdl_mesh_find(&plan->mesh, PDL_AXIS_DATA), inner = inner_axis(&plan->mesh);
     pdl_group_query_t replicas = {c->pe, c->data, c->data_stride, false, PDL_PATTERN_RING};
@@ -135,15 +136,13 @@ static pdl_status_t set_algorithms(const pdl_oracle_t *oracle, const pdl_plan_t 
     pdl_status_t      status = PDL_OK;
 
     if (data >= 0 && c->data > 1)
-        status = pdl__algorithm(oracle->system, &oracle->p, &replicas, &plan->collective[data],
-                                PDL__ALL_COLLECTIVES, &c->data_algorithm);
+        status = pdl__schedules_of(oracle, &replicas, &plan->collective[data], &c->data_algorithm);
     if (!status && inner >= 0)
-        status = pdl__algorithm(oracle->system, &oracle->p, &inside, &plan->collective[inner], PDL__ALL_COLLECTIVES,
-                                &c->inner_algorithm);
+        status = pdl__schedules_of(oracle, &inside, &plan->collective[inner], &c->inner_algorithm);
     return status;
 }
 
-pdl_status_t pdl__case_of_plan(const pdl_oracle_t *oracle, const pdl_plan_t *plan, const pdl_dataset_t *dataset,
+pdl_status_t pdl__case_of_plan(pdl_oracle_t *oracle, const pdl_plan_t *plan, const pdl_dataset_t *dataset,
                                pdl_case_t *c)
 {
     int pipeline = pdl_mesh_find(&plan->mesh, PDL_AXIS_PIPELINE);

@@ -42,12 +42,15 @@ static double price(const pdl_system_t *system, const char *name, int64_t ranks,
     pdl_parameters_t      p = plain();
     pdl_plan_collective_t named = {.ranks_per_node = 0};
     pdl_group_query_t     query = {ranks * stride, ranks, stride, false, PDL_PATTERN_RING};
+    pdl_collective_t      collective = primitive == PDL_ALLREDUCE ? PDL_COLL_ALLREDUCE : PDL_COLL_ALLGATHER;
     pdl_algorithm_t       algorithm;
     pdl_group_t           group;
 
     snprintf(named.algorithm, sizeof(named.algorithm), "%s", name);
     CHECK_OK(pdl__group(system, &p, &query, &group));
-    REQUIRE_OK(pdl__algorithm(system, &p, &query, &named, PDL__ALL_COLLECTIVES, &algorithm));
+    algorithm = pdl__algorithm(system, &named);
+    if (algorithm.form == PDL_FORM_COUNTED)
+        REQUIRE_OK(pdl__count_collective(system, &p, &query, &named, collective, &algorithm.cost[collective]));
     return pdl_collective_seconds(&group, primitive, &algorithm, false, bytes);
 }
 

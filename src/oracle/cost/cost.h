@@ -59,10 +59,12 @@ double pdl__update_seconds(const pdl_parameters_t *p, const pdl_compute_cost_t *
 pdl_status_t pdl__group(const pdl_system_t *system, const pdl_parameters_t *p, const pdl_group_query_t *query,
                         pdl_group_t *group);
 
-/* schedules.c: prices a schedule for these collectives (bits). Borrows the name. */
-#define PDL__ALL_COLLECTIVES 7u
-pdl_status_t pdl__algorithm(const pdl_system_t *system, const pdl_parameters_t *p, const pdl_group_query_t *query,
-                            const pdl_plan_collective_t *named, unsigned collectives, pdl_algorithm_t *algorithm);
+/* schedules.c: by which formula a schedule is priced, with nothing counted yet. Borrows the name. */
+pdl_algorithm_t pdl__algorithm(const pdl_system_t *system, const pdl_plan_collective_t *named);
+/* What one collective takes by a schedule that is counted; PDL_ERR_LIMIT where there is none for it. */
+pdl_status_t pdl__count_collective(const pdl_system_t *system, const pdl_parameters_t *p,
+                                   const pdl_group_query_t *query, const pdl_plan_collective_t *named,
+                                   pdl_collective_t collective, pdl_schedule_cost_t *cost);
 #define PDL__DIRECT_NAME 32
 /* Sums by all schedules that may be chosen for a group which a network joins that is not a tree. */
 pdl_status_t pdl__count_sums(const pdl_system_t *system, const pdl_parameters_t *p, const pdl_group_query_t *query,

@@ -3,6 +3,7 @@
  * look-ups.
  */
 #include "oracle/cost/profile.h"
+#include "oracle/cost/kept_schedules.h"
 #include <math.h>
 #include <paradl/plan/border.h>
 #include <paradl/plan/rules.h>
@@ -18,8 +19,7 @@ static pdl_status_t price_axis(pdl_pricing_t *pr, int a)
 
     status = pdl_oracle_group(pr->oracle, &query, &pr->group[a]);
     if (!status)
-        status = pdl__algorithm(pr->system, pr->p, &query, &pr->profile->plan->collective[a], PDL__ALL_COLLECTIVES,
-                                &pr->algorithm[a]);
+        status = pdl__schedules_of(pr->oracle, &query, &pr->profile->plan->collective[a], &pr->algorithm[a]);
     if (status || pr->rings_only) return status;
     query.pattern = PDL_PATTERN_PAIRWISE;
     status = pdl_oracle_group(pr->oracle, &query, &pr->pairwise[a]);

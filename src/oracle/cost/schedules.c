@@ -161,9 +161,9 @@ static pdl_status_t count_sparse(counter_t *k, const pdl_plan_collective_t *name
     return status;
 }
 
-static pdl_status_t count_collective(const pdl_system_t *system, const pdl_parameters_t *p,
-                                     const pdl_group_query_t *query, const pdl_plan_collective_t *named,
-                                     pdl_collective_t collective, pdl_schedule_cost_t *cost)
+pdl_status_t pdl__count_collective(const pdl_system_t *system, const pdl_parameters_t *p,
+                                   const pdl_group_query_t *query, const pdl_plan_collective_t *named,
+                                   pdl_collective_t collective, pdl_schedule_cost_t *cost)
 {
     pdl_schedule_spec_t spec = {.collective = collective,
                                 .algorithm = named->algorithm,
@@ -237,7 +237,8 @@ static pdl_status_t count_more(const pdl_system_t *system, const pdl_parameters_
 
     if (group->counted_count == PDL_GROUP_COUNTED) return PDL_OK;
     snprintf(named.algorithm, sizeof(named.algorithm), "%s", name);
-    status = count_collective(system, p, query, &named, PDL_COLL_ALLREDUCE, &group->counted[group->counted_count]);
+    status =
+        pdl__count_collective(system, p, query, &named, PDL_COLL_ALLREDUCE, &group->counted[group->counted_count]);
     if (!status) group->counted_count++;
     return status == PDL_ERR_LIMIT ? PDL_OK : status;
 }
@@ -277,20 +278,9 @@ static pdl_algorithm_form_t form_of(const pdl_system_t *system, const pdl_plan_c
     return PDL_FORM_COUNTED;
 }
 
-pdl_status_t pdl__algorithm(const pdl_system_t *system, const pdl_parameters_t *p, const pdl_group_query_t *query,
-                            const pdl_plan_collective_t *named, unsigned collectives, pdl_algorithm_t *algorithm)
+pdl_algorithm_t pdl__algorithm(const pdl_system_t *system, const pdl_plan_collective_t *named)
 {
-    *algorithm = (pdl_algorithm_t){.form = form_of(system, named), .named = named};
-    if (algorithm->form != PDL_FORM_COUNTED) return PDL_OK;
-    for (pdl_collective_t c = PDL_COLL_ALLREDUCE; c <= PDL_COLL_ALLGATHER; c++) {
-        bool exists = named->density > 0 ? c == PDL_COLL_ALLREDUCE : pdl_coll_describe(c, named->algorithm) != NULL;
-
-        if (!(collectives & 1u << c) || !exists) continue;
-        pdl_status_t status = count_collective(system, p, query, named, c, &algorithm->cost[c]);
-        /* What the plan does not have need not exist; what it has, pdl_plan_check() has seen. */
-        if (status && status != PDL_ERR_LIMIT) return status;
-    }
-    return PDL_OK;
+    return (pdl_algorithm_t){.form = form_of(system, named), .named = named};
 }
 
 double pdl__counted_seconds(const pdl_algorithm_t *algorithm, pdl_primitive_t primitive, double bytes)

@@ -1,6 +1,7 @@
 /*
  * What the operations of a program take.
  */
+#include "oracle/cost/kept_schedules.h"
 #include "oracle/project/passes.h"
 #include <math.h>
 #include <paradl/oracle/replay.h>
@@ -135,8 +136,7 @@ static pdl_status_t find_algorithm(pricer_t *pr, unsigned axes, const pdl_group_
 
     if (pr->known[axes]) return PDL_OK;
     pr->known[axes] = true;
-    return pdl__algorithm(pr->oracle->system, &pr->oracle->p, query, named, PDL__ALL_COLLECTIVES,
-                          &pr->algorithm[axes]);
+    return pdl__schedules_of(pr->oracle, query, named, &pr->algorithm[axes]);
 }
 
 /* The vector of a collective of gradients or weights: a bucket, or this rank's part of one. */

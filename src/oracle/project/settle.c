@@ -2,7 +2,7 @@
  * What a plan leaves open is decided once, for a machine: the borders of stages by the times of layers, the schedules of
  * collectives by their prices for the messages that the plan has.
  */
-#include "oracle/project/kept_schedules.h"
+#include "oracle/cost/kept_schedules.h"
 
 #include <paradl/plan/collectives.h>
 

@@ -1,4 +1,4 @@
-#include "oracle/project/kept_schedules.h"
+#include "oracle/cost/kept_schedules.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,9 +14,9 @@ typedef struct question {
 } question_t;
 
 typedef struct kept {
-    question_t      question;
-    bool            used, serves;
-    pdl_algorithm_t algorithm;
+    question_t          question;
+    bool                used, serves;
+    pdl_schedule_cost_t cost;
 } kept_t;
 
 struct pdl__kept_schedules {
@@ -42,16 +42,23 @@ static bool same(const question_t *a, const question_t *b)
 
 static pdl_status_t answer(pdl_oracle_t *oracle, const question_t *q, const pdl_plan_use_t *use, kept_t *found)
 {
-    *found = (kept_t){.question = *q, .used = true};
-    found->serves = pdl_plan_try_schedule(&q->named, use) == PDL_OK;
-    if (!found->serves) return PDL_OK;
-    return pdl__algorithm(oracle->system, &oracle->p, &q->query, &q->named, 1u << q->collective, &found->algorithm);
+    pdl_status_t status = pdl_plan_try_schedule(&q->named, use);
+
+    *found = (kept_t){.question = *q, .serves = status == PDL_OK};
+    if (found->serves && pdl__algorithm(oracle->system, &q->named).form == PDL_FORM_COUNTED)
+        status =
+            pdl__count_collective(oracle->system, &oracle->p, &q->query, &q->named, q->collective, &found->cost);
+    else if (status != PDL_ERR_NOMEM)
+        status = PDL_OK;
+    found->used = status == PDL_OK;
+    return status;
 }
 
 pdl_status_t pdl__schedule_of(pdl_oracle_t *oracle, const pdl_group_query_t *query, const pdl_plan_use_t *use,
                               const pdl_plan_collective_t *named, bool *serves, pdl_algorithm_t *algorithm)
 {
-    question_t   q = {*query, use->collective, use->gradient, *named};
+    bool         sparse = named->density > 0; /* which only gradients may be */
+    question_t   q = {*query, use->collective, sparse && use->gradient, *named};
     kept_t       found, *place = &found;
     pdl_status_t status = PDL_OK;
 
@@ -59,10 +66,28 @@ pdl_status_t pdl__schedule_of(pdl_oracle_t *oracle, const pdl_group_query_t *que
     /* Without memory nothing is kept. */
     if (oracle->schedules != NULL) place = &oracle->schedules->kept[key_of(&q) % KEPT];
     if (place == &found || !place->used || !same(&place->question, &q)) status = answer(oracle, &q, use, place);
-    if (status) place->used = false;
     *serves = place->serves;
-    *algorithm = place->algorithm;
-    algorithm->named = named;
+    *algorithm = pdl__algorithm(oracle->system, named);
+    algorithm->cost[use->collective] = place->cost;
+    return status;
+}
+
+pdl_status_t pdl__schedules_of(pdl_oracle_t *oracle, const pdl_group_query_t *query,
+                               const pdl_plan_collective_t *named, pdl_algorithm_t *algorithm)
+{
+    pdl_status_t status = PDL_OK;
+
+    *algorithm = pdl__algorithm(oracle->system, named);
+    if (algorithm->form != PDL_FORM_COUNTED) return PDL_OK;
+    for (pdl_collective_t c = PDL_COLL_ALLREDUCE; c <= PDL_COLL_ALLGATHER && !status; c++) {
+        pdl_plan_use_t  use = {.collective = c, .gradient = true, .ranks = query->size};
+        pdl_algorithm_t one;
+        bool            serves;
+
+        status = pdl__schedule_of(oracle, query, &use, named, &serves, &one);
+        /* What the plan does not have need not exist, and costs 0; what it has, pdl_plan_check() has seen. */
+        if (!status) algorithm->cost[c] = one.cost[c];
+    }
     return status;
 }
 
