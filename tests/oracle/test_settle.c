@@ -126,6 +126,16 @@ static void plans_are_settled(void)
     pdl_plan_destroy(plan);
 }
 
+/* The first and the last of three stages share weights: a group of two on an axis of three. */
+static void stages_that_share_weights(void)
+{
+    pdl_plan_t *plan = NULL;
+    pdl_mesh_t  mesh = {{{PDL_AXIS_PIPELINE, 3, 0}, {PDL_AXIS_DATA, 8, 0}}, 2};
+
+    CHECK_STR(settled("selene", "gpt2-124m", &mesh, "data+pipeline", &plan), "pipeline ring, data ring");
+    pdl_plan_destroy(plan);
+}
+
 /* What a plan says stays, whatever it costs. */
 static void names_stay(void)
 {
@@ -161,6 +171,7 @@ int main(void)
     RUN(counted_on_one_switch);
     RUN(counted_on_nodes);
     RUN(plans_are_settled);
+    RUN(stages_that_share_weights);
     RUN(names_stay);
     return test_done();
 }

@@ -36,16 +36,21 @@ static bool belongs(const question_t *q, const pdl_plan_use_t *use)
     return use->axis == q->axis && use->elements > 0;
 }
 
-/* Groups over several axes lie one after the other where these are neighbours; the innermost says how far apart ranks are. */
+/* Groups over several axes lie one after the other where these are neighbours; the innermost says how far apart ranks are. Where not all
+   ranks of the axes take part, as of stages only two share weights, neighbours stand for them, and the others are not there. */
 static pdl_group_query_t group_of(const question_t *q, const pdl_plan_use_t *use)
 {
     const pdl_mesh_t *mesh = &q->plan->mesh;
     int               innermost = q->axis;
+    int64_t           all = 1;
 
     for (int a = 0; a < mesh->axis_count; a++)
-        if (use->axes & 1u << a) innermost = a;
-    return (pdl_group_query_t){pdl_mesh_size(mesh), use->ranks, pdl_mesh_stride(mesh, innermost), false,
-                               PDL_PATTERN_RING};
+        if (use->axes & 1u << a) {
+            innermost = a;
+            all *= mesh->axis[a].size;
+        }
+    return (pdl_group_query_t){pdl_mesh_size(mesh) / all * use->ranks, use->ranks, pdl_mesh_stride(mesh, innermost),
+                               false, PDL_PATTERN_RING};
 }
 
 /* Vectors in which it is exchanged: gradients in buckets, where they are overlapped, of what a stage has. */
