@@ -3,22 +3,14 @@
  */
 #include "comm/rounds.h"
 
-#include <stdlib.h>
-
-static int compare_seconds(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
+#include "base/sorted.h"
 
 pdl__rounds_t pdl__rounds_sum_up(double *seconds, int count)
 {
     pdl__rounds_t rounds = {0};
 
-    qsort(seconds, (size_t)count, sizeof(*seconds), compare_seconds);
+    rounds.median_s = pdl__median(seconds, (size_t)count);
     rounds.least_s = seconds[0];
-    rounds.median_s = (seconds[count / 2] + seconds[(count - 1) / 2]) / 2;
     for (int i = 0; i < count; i++) rounds.mean_s += seconds[i] / count;
     return rounds;
 }

@@ -3,6 +3,7 @@
  * the one with the lowest, the second with the second, and so on. What the poster leaves open is an option here. Every
  * few epochs pairs are drawn instead: a score order that does not change would pair the same two workers for ever.
  */
+#include "base/sorted.h"
 #include "data/shuffle/shuffle.h"
 
 #include <paradl/base/random.h>
@@ -22,13 +23,6 @@ static int compare_ranked(const void *a, const void *b)
 
     if (x->value != y->value) return x->value < y->value ? -1 : 1;
     return (x->id > y->id) - (x->id < y->id);
-}
-
-static int compare_values(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
 }
 
 /* Over the losses that are known; 0 where none is. The samples are in ascending order, so the sum has the same bits
@@ -52,7 +46,7 @@ static double score_of(const pdl_shuffle_t *shuffle, const int64_t *list, int64_
     case PDL_SCORE_MAX: return most;
     case PDL_SCORE_SUM: return sum;
     case PDL_SCORE_KTH:
-        qsort(shuffle->key, (size_t)known, sizeof(*shuffle->key), compare_values);
+        pdl__sort_numbers(shuffle->key, (size_t)known);
         return slots < 1 ? most : shuffle->key[slots < known ? known - slots : 0];
     default: return sum / (double)known;
     }

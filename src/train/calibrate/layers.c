@@ -3,6 +3,7 @@
  * with filters, channels or space split, which are the reduced shapes that plans lead to.
  */
 #include "base/clock.h"
+#include "base/sorted.h"
 #include "train/calibrate/calibrate.h"
 #include "train/exec/session.h"
 #include <math.h>
@@ -62,20 +63,12 @@ typedef struct trial {
     pdl__stall_t       stall;
 } trial_t;
 
-static int compare_numbers(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 static double median(const double *values, int count)
 {
     double sorted[MOST_STEPS];
 
     memcpy(sorted, values, (size_t)count * sizeof(*values));
-    qsort(sorted, (size_t)count, sizeof(*sorted), compare_numbers);
-    return sorted[count / 2];
+    return pdl__median(sorted, (size_t)count);
 }
 
 static pdl_status_t add_row(pdl__calibrate_t *c, const pdl_measured_t *row)

@@ -3,11 +3,11 @@
  * a device wait for each other besides.
  */
 #include "base/clock.h"
+#include "base/sorted.h"
 #include "train/calibrate/calibrate.h"
 #include "train/exec/session.h"
 #include <math.h>
 #include <paradl/comm/exchange.h>
-#include <stdlib.h>
 
 #define MOST_BYTES  ((int64_t)8 << 20)
 #define MOST_ROUNDS 200
@@ -15,20 +15,6 @@
 #define TURN_WORK_S \
     1e-4 /* of a rank between two messages: less than the slice of a device, which a rank that waits keeps */
 #define TURN_ROUNDS 25
-
-static int compare_numbers(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-/* Of all rounds: a few in which another program ran do not count. */
-static double median(double *seconds, int rounds)
-{
-    qsort(seconds, (size_t)rounds, sizeof(*seconds), compare_numbers);
-    return seconds[rounds / 2];
-}
 
 static void keep(pdl__calibrate_t *c, bool allreduce, double bytes, double seconds)
 {
@@ -70,7 +56,7 @@ static pdl_status_t ping_pong(pdl__calibrate_t *c, pdl_ranks_request_t *request,
             status = there_and_back(request, data, bytes, rank);
             all[i] = pdl__seconds() - start_s;
         }
-        if (!status) seconds = median(all, rounds) / 2;
+        if (!status) seconds = pdl__median(all, (size_t)rounds) / 2;
     }
     if (!status) status = pdl_ranks_max(c->ranks, &seconds, 1);
     if (!status) keep(c, false, (double)bytes, seconds);
@@ -131,7 +117,7 @@ static pdl_status_t allreduce(pdl__calibrate_t *c, const place_t *place, int64_t
         status = sum_once(place, exchange);
         if (i >= 0) all[i] = pdl__seconds() - start_s;
     }
-    seconds = median(all, rounds);
+    seconds = pdl__median(all, (size_t)rounds);
     pdl_exchange_destroy(exchange);
     if (!status) status = pdl_ranks_max(c->ranks, &seconds, 1);
     if (!status) keep(c, true, (double)bytes, seconds);

@@ -2,6 +2,7 @@
  * What an update takes besides its operations, and the host for each of them besides queueing its kernels: that with which the
  * programs of the networks whose updates were timed whole, replayed, come nearest to these times.
  */
+#include "base/sorted.h"
 #include "train/calibrate/calibrate.h"
 #include <math.h>
 #include <paradl/oracle/replay.h>
@@ -9,13 +10,6 @@
 
 #define MOST_ISSUE_S 20e-6
 #define ISSUE_STEP_S 0.25e-6
-
-static int compare_numbers(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
 
 /* The description so far. */
 static pdl_status_t read_back(const pdl_calibration_t *r, const pdl_system_t **system)
@@ -70,8 +64,7 @@ static double misses(const pdl__calibrate_t *c, pdl_timeline_t *const *timeline,
         missing[count++] = c->whole[w].step_s - total_s;
     }
     if (count == 0) return INFINITY;
-    qsort(missing, (size_t)count, sizeof(*missing), compare_numbers);
-    *rest_s = fmax(0, missing[count / 2]);
+    *rest_s = fmax(0, pdl__median(missing, (size_t)count));
     for (int w = 0; w < c->whole_count; w++)
         if (timeline[w] != NULL)
             off += fabs(c->whole[w].step_s - timeline[w]->total_s - *rest_s) / c->whole[w].step_s;

@@ -3,6 +3,7 @@
  */
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/sorted.h"
 #include "train/exec/input.h"
 #include <paradl/comm/watch.h>
 #include <paradl/train/predict.h>
@@ -21,13 +22,6 @@ typedef struct run {
     double                       sums[3]; /* of losses, of what is right, of samples */
 } run_t;
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 pdl_latency_t pdl_latency(double *seconds, int64_t count)
 {
     pdl_latency_t latency = {0};
@@ -38,9 +32,8 @@ pdl_latency_t pdl_latency(double *seconds, int64_t count)
         count--;
     }
     if (count < 1) return latency;
-    qsort(seconds, (size_t)count, sizeof(*seconds), compare);
     for (int64_t i = 0; i < count; i++) latency.mean_s += seconds[i] / (double)count;
-    latency.median_s = seconds[count / 2];
+    latency.median_s = pdl__median(seconds, (size_t)count);
     latency.p95_s = seconds[(count * 95 + 99) / 100 - 1];
     return latency;
 }

@@ -3,6 +3,7 @@
  * mean. Local training is held back from forgetting what the common model knows: lambda KL(common || own) is added
  * to the loss of samples on which the common model is the better one.
  */
+#include "base/sorted.h"
 #include "train/rounds/agreement.h"
 #include "train/rounds/clusters.h"
 #include "train/rounds/inside.h"
@@ -176,13 +177,6 @@ static void compare_workers(pdl__rounds_t *r)
         }
 }
 
-static int rising(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* Least, median and most of all pairs; a single worker is like itself. */
 static void describe_similarity(pdl__cadis_t *c, int64_t workers, double similarity[3])
 {
@@ -191,9 +185,8 @@ static void describe_similarity(pdl__cadis_t *c, int64_t workers, double similar
     for (int64_t u = 0; u < workers; u++)
         for (int64_t v = u + 1; v < workers; v++) c->pairs[pairs++] = c->similarity[u * workers + v];
     if (pairs == 0) c->pairs[pairs++] = 1;
-    qsort(c->pairs, (size_t)pairs, sizeof(*c->pairs), rising);
+    similarity[1] = pdl__median(c->pairs, (size_t)pairs);
     similarity[0] = c->pairs[0];
-    similarity[1] = (c->pairs[(pairs - 1) / 2] + c->pairs[pairs / 2]) / 2;
     similarity[2] = c->pairs[pairs - 1];
 }
 

@@ -2,18 +2,12 @@
  * How long each rank computed in the updates of an epoch. Ranks wait for each other in every update, so its time says nothing of them;
  * what they computed does. They are asked once an epoch: in every update that would cost a round of messages.
  */
+#include "base/sorted.h"
 #include "train/run/run_summary.h"
 #include <paradl/comm/ranks.h>
 #include <stdlib.h>
 
 #define MOST_UPDATES 256 /* of an epoch: a line of the log stays short */
-
-static int by_time(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
 
 /* One update: `seconds` of all ranks, which are sorted here. */
 static pdl_rank_spread_t spread_of(double *seconds, int ranks)
@@ -22,9 +16,8 @@ static pdl_rank_spread_t spread_of(double *seconds, int ranks)
 
     for (int r = 1; r < ranks; r++)
         if (seconds[r] > seconds[spread.slowest]) spread.slowest = r;
-    qsort(seconds, (size_t)ranks, sizeof(*seconds), by_time);
+    spread.median_s = pdl__median(seconds, (size_t)ranks);
     spread.least_s = seconds[0];
-    spread.median_s = (seconds[(ranks - 1) / 2] + seconds[ranks / 2]) / 2;
     spread.largest_s = seconds[ranks - 1];
     return spread;
 }

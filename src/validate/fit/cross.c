@@ -2,6 +2,7 @@
  * Cross-validation: what would have been projected for rows the fit has not seen, and the interval that the
  * residuals of such rows teach.
  */
+#include "base/sorted.h"
 #include "validate/fit/validation.h"
 #include <math.h>
 #include <stdlib.h>
@@ -91,23 +92,13 @@ static pdl_status_t leave_out(pdl_validation_t *v, pdl_leave_out_t what, double 
     return status;
 }
 
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* The q-quantile of |values|; reorders them. */
 static double quantile(double *values, size_t count, double q)
 {
     if (count == 0) return 0;
     for (size_t i = 0; i < count; i++) values[i] = fabs(values[i]);
-    qsort(values, count, sizeof(*values), ascending);
-    double place = q * (double)(count - 1);
-    size_t low = (size_t)place;
-    return low + 1 < count ? values[low] + (place - (double)low) * (values[low + 1] - values[low])
-                           : values[count - 1];
+    pdl__sort_numbers(values, count);
+    return pdl__quantile(values, count, q);
 }
 
 /* Spread of ln(measured / projected) of computation and communication together, as programs draw the line between

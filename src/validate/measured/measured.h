@@ -9,8 +9,6 @@
 
 /* Everything NAN. */
 pdl_measured_run_t pdl__measured_nothing(void);
-/* The middle of some numbers, which are put in order; NAN of none. */
-double pdl__measured_median(double *values, int count);
 
 /* The log of paradl train. */
 pdl_status_t pdl__measured_log(pdl_arena_t *arena, const char *text, size_t length, const char *name,

@@ -4,6 +4,7 @@
 #include "validate/measured/measured.h"
 
 #include "base/file.h"
+#include "base/sorted.h"
 
 #include <paradl/base/units.h>
 
@@ -24,20 +25,6 @@ pdl_measured_run_t pdl__measured_nothing(void)
                                 .idle_s = NAN,
                                 .io_s = NAN,
                                 .memory_bytes = NAN};
-}
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-double pdl__measured_median(double *values, int count)
-{
-    if (count == 0) return NAN;
-    qsort(values, (size_t)count, sizeof(*values), by_value);
-    return count % 2 == 1 ? values[count / 2] : 0.5 * (values[count / 2 - 1] + values[count / 2]);
 }
 
 /* Lines of a log of ours: what an update took. The first five are left out where there are enough. */
@@ -75,10 +62,10 @@ pdl_status_t pdl__measured_log(pdl_arena_t *arena, const char *text, size_t leng
                          name);
     skip = count > 10 ? 5 : count > 1 ? 1 : 0;
     run->iterations = count - skip;
-    run->iteration_s = pdl__measured_median(values[0] + skip, count - skip);
-    run->compute_s = pdl__measured_median(values[1] + skip, count - skip);
-    run->comm_s = pdl__measured_median(values[2] + skip, count - skip);
-    run->io_s = pdl__measured_median(values[3] + skip, count - skip);
+    run->iteration_s = pdl__median(values[0] + skip, (size_t)(count - skip));
+    run->compute_s = pdl__median(values[1] + skip, (size_t)(count - skip));
+    run->comm_s = pdl__median(values[2] + skip, (size_t)(count - skip));
+    run->io_s = pdl__median(values[3] + skip, (size_t)(count - skip));
     snprintf(run->source, sizeof(run->source), "%d updates of the log %.100s", run->iterations, name);
     return PDL_OK;
 }
