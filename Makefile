@@ -105,7 +105,7 @@ asan:
 tsan:
 	@tools/setup.sh test fuzz
 	@cmake --preset tsan
-	@cmake --build --preset tsan -j $(JOBS)
+	@cmake --build --preset tsan -j $(JOBS) --target thread_tests
 	@ctest --preset tsan -L threads -j $(JOBS)
 
 # Without MPI, oneDNN and everything else that may be missing.
