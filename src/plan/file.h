@@ -49,6 +49,12 @@ void pdl__plan_write_number(double value, FILE *stream);
 pdl_status_t pdl__data_policy_read(const pdl_yaml_t *root, pdl_data_policy_t *policy);
 void         pdl__data_policy_write(const pdl_data_policy_t *policy, FILE *stream);
 
+/* Puts the place in front of a message that another module left without one. */
+pdl_status_t pdl__plan_add_place(const pdl_yaml_t *node, pdl_status_t status);
+/* The keys modes and collectives of a plan file. */
+pdl_status_t pdl__plan_read_modes(const pdl_yaml_t *root, pdl_plan_t *plan);
+pdl_status_t pdl__plan_read_collectives(const pdl_yaml_t *root, pdl_plan_file_t *file);
+
 /* Modes in short: what holds for every layer, then exceptions, of which a later one wins. */
 typedef struct pdl__mode_rule {
     char       *match;
