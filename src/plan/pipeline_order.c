@@ -1,7 +1,10 @@
 /*
  * GPipe: all forward passes, then all backward passes in the opposite order. 1F1B: a stage runs ahead by the stages
  * behind it, then alternates. Interleaved: micro-batches go through a chunk in groups as large as the
- * pipeline, so that the group comes back to the first stage when that has sent its last one off.
+ * pipeline, so that the group comes back to the first stage when that has sent its last one off. Zero-bubble: 1F1B
+ * with divided backward passes (ZB-H1 of Qi et al., "Zero Bubble Pipeline Parallelism", 2023). Stage s, which runs ahead
+ * by s micro-batches less than the first one, makes gradients of weights s micro-batches later: in all stages as many
+ * micro-batches are held, and what is left at the end fills the time in which the stages in front still work.
  */
 #include <paradl/plan/pipeline.h>
 
@@ -19,9 +22,14 @@ pdl_pipeline_t pdl_pipeline_of_plan(const pdl_plan_t *plan)
                             .training = plan->run_mode == PDL_TRAINING};
 }
 
+static bool divides(const pdl_pipeline_t *p)
+{
+    return p->training && p->schedule == PDL_SCHEDULE_ZERO_BUBBLE;
+}
+
 int64_t pdl_pipeline_op_count(const pdl_pipeline_t *p)
 {
-    return p->micro_batches * p->chunks * (p->training ? 2 : 1);
+    return p->micro_batches * p->chunks * (divides(p) ? 3 : p->training ? 2 : 1);
 }
 
 /* Micro-batches with the last group filled up: the order of whole groups has no circles, and leaving out passes
@@ -86,14 +94,36 @@ pdl_pipeline_op_t pdl_pipeline_next(pdl_pipeline_walk_t *walk)
         const pdl_pipeline_turn_t *turn = &walk->turn[backward];
 
         if (turn->micro_batch < walk->pipeline->micro_batches)
-            return (pdl_pipeline_op_t){backward, turn->chunk, turn->micro_batch};
+            return (pdl_pipeline_op_t){backward, turn->chunk, turn->micro_batch, PDL_GRADIENTS_ALL};
     }
+}
+
+static void divided_order(const pdl_pipeline_t *p, int stage, pdl_pipeline_op_t *ops)
+{
+    pdl_pipeline_walk_t walk = pdl_pipeline_begin(p, stage);
+    pdl_pipeline_op_t   weights = {.backward = true, .gradients = PDL_GRADIENTS_OF_WEIGHTS};
+
+    for (int64_t k = 2 * p->micro_batches; k > 0; k--) {
+        pdl_pipeline_op_t *op = ops++;
+        *op = pdl_pipeline_next(&walk);
+        pdl_pipeline_go(&walk, op->backward);
+        if (!op->backward) continue;
+        op->gradients = PDL_GRADIENTS_OF_INPUTS;
+        if (op->micro_batch < stage) continue;
+        *ops++ = weights;
+        weights.micro_batch++;
+    }
+    for (; weights.micro_batch < p->micro_batches; weights.micro_batch++) *ops++ = weights;
 }
 
 void pdl_pipeline_order(const pdl_pipeline_t *p, int stage, pdl_pipeline_op_t *ops)
 {
     pdl_pipeline_walk_t walk = pdl_pipeline_begin(p, stage);
 
+    if (divides(p)) {
+        divided_order(p, stage, ops);
+        return;
+    }
     for (int64_t k = pdl_pipeline_op_count(p); k > 0; k--, ops++) {
         *ops = pdl_pipeline_next(&walk);
         pdl_pipeline_go(&walk, ops->backward);
@@ -132,6 +162,7 @@ int64_t pdl_pipeline_in_flight(const pdl_pipeline_op_t *ops, int64_t count)
     int64_t now = 0, most = 0;
 
     for (int64_t i = 0; i < count; i++) {
+        if (ops[i].gradients == PDL_GRADIENTS_OF_INPUTS) continue;
         now += ops[i].backward ? -1 : 1;
         if (now > most) most = now;
     }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const pdl_schedule_names[PDL_SCHEDULE_COUNT] = {"gpipe", "1f1b", "interleaved"};
+const char *const pdl_schedule_names[PDL_SCHEDULE_COUNT] = {"gpipe", "1f1b", "interleaved", "zero-bubble"};
 const char *const pdl_recompute_names[PDL_RECOMPUTE_COUNT] = {"none", "selective", "full"};
 const char *const pdl_tier_names[PDL_TIER_COUNT] = {"device", "host", "disk"};
 const char *const pdl_sharding_names[PDL_SHARDING_COUNT] = {"none", "zero1", "zero2", "zero3"};

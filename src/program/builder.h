@@ -44,7 +44,10 @@ typedef struct pdl__builder {
     int             block;       /* of the pass at hand */
     pdl__leaving_t *leaving;     /* copies out whose memory is to be released */
     int             leaving_count, leaving_capacity;
-    int             waiting; /* operation whose weight gradients are made later, or -1 */
+    int             waiting; /* operation whose weight gradients are made later in its pass, or -1 */
+    int            *left;    /* operations whose weight gradients are left to another pass */
+    int             left_count, left_capacity;
+    bool            leaves; /* the pass at hand leaves them */
     pdl__pending_t *pending;
     int             pending_count, pending_capacity;
     pdl_status_t    status; /* the first failure */

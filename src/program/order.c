@@ -264,14 +264,20 @@ static void contribute(pdl__builder_t *b, int owner, int buffer)
     b->held[owner].contributions++;
 }
 
+static int uses_by(const pdl__builder_t *b, int op, int buffer)
+{
+    const int *gradient = b->program->op[op].gradient;
+
+    return (gradient[0] == buffer) + (gradient[1] == buffer);
+}
+
 static int uses_of(const pdl__builder_t *b, int buffer)
 {
     int uses = 0;
 
-    if (b->waiting >= 0 && !b->status) {
-        const pdl_program_op_t *op = &b->program->op[b->waiting];
-        uses += (op->gradient[0] == buffer) + (op->gradient[1] == buffer);
-    }
+    if (b->status) return 0;
+    if (b->waiting >= 0) uses += uses_by(b, b->waiting, buffer);
+    for (int k = 0; k < b->left_count; k++) uses += uses_by(b, b->left[k], buffer);
     for (int k = 0; k < b->pending_count; k++) uses += b->pending[k].buffer == buffer;
     return uses;
 }
@@ -360,11 +366,17 @@ static bool has_sums(const pdl_program_node_t *node)
 }
 
 /* Whether the gradients of weights may be made after those of inputs, from the same gradient of the output. */
-static bool may_divide(const pdl__builder_t *b, int i)
+static bool divisible(const pdl__builder_t *b, int i)
 {
     for (int j = 0; j < b->nodes[i].input_count; j++)
         if (b->nodes[i].gradient[j] == PDL_GRADIENT_INPLACE) return false;
-    return b->options->overlap && b->nodes[i].divides;
+    return b->nodes[i].divides;
+}
+
+/* Whether that overlaps with something in the same pass. */
+static bool may_divide(const pdl__builder_t *b, int i)
+{
+    return b->options->overlap && !b->leaves && divisible(b, i);
 }
 
 /* Whether the next thing that happens to what node i makes in backward, but for conversion, is a redistribution. */
@@ -395,6 +407,28 @@ static void run_wgrad(pdl__builder_t *b, int dgrad)
     if (b->nodes[op.node].side != NULL) pdl__program_sides_wgrad(b, &op, b->held[op.node].halo);
 }
 
+static void leave_wgrad(pdl__builder_t *b, int dgrad)
+{
+    if (b->status) return;
+    b->status = pdl__program_grow((void **)&b->left, b->left_count, &b->left_capacity, sizeof(*b->left));
+    if (!b->status) b->left[b->left_count++] = dgrad;
+}
+
+/* The weight gradients that the backward pass of this chunk and micro-batch has left. */
+static void weights_pass(pdl__builder_t *b, int chunk)
+{
+    int kept = 0;
+
+    for (int k = 0; k < b->left_count && !b->status; k++) {
+        const pdl_program_op_t *dgrad = &b->program->op[b->left[k]];
+        if (dgrad->micro_batch == b->micro_batch && b->nodes[dgrad->node].chunk == chunk)
+            run_wgrad(b, b->left[k]);
+        else
+            b->left[kept++] = b->left[k];
+    }
+    b->left_count = kept;
+}
+
 /* Sums over ranks of the gradients that operation `of` has made of its inputs: the first moves of each, or the rest. */
 static void sum_over_ranks(pdl__builder_t *b, int of, bool first, bool rest, int *reached)
 {
@@ -420,9 +454,10 @@ static void backward_compute(pdl__builder_t *b, const pdl_program_op_t *backward
     bool                      later = b->waiting < 0 && precedes_move(b, op.node);
     bool                      sums = has_sums(node), divided = sums && may_divide(b, op.node);
     bool                      moves = node->side != NULL && op.input_gradient[0] >= 0;
+    bool                      left = b->leaves && divisible(b, op.node);
     int                       at, back[2], reached[PDL_PROGRAM_INPUTS];
 
-    op.kind = later || divided ? PDL_OP_DGRAD : PDL_OP_BACKWARD;
+    op.kind = later || divided || left ? PDL_OP_DGRAD : PDL_OP_BACKWARD;
     if (moves) pdl__program_sides_dgrad(b, &op, back);
     at = b->program->op_count;
     pdl__program_emit(b, &op);
@@ -430,6 +465,7 @@ static void backward_compute(pdl__builder_t *b, const pdl_program_op_t *backward
         pdl__program_sides_wgrad(b, &op, b->held[op.node].halo);
     if (moves) pdl__program_sides_add(b, &op, back);
     if (later) b->waiting = at;
+    if (left) leave_wgrad(b, at);
     if (!sums || b->status) return;
     sum_over_ranks(b, at, true, !divided, reached);
     if (!divided) return;
@@ -562,7 +598,10 @@ static void run_pass(pdl__builder_t *b, const pdl_program_pass_t *pass)
 {
     b->micro_batch = pass->micro_batch;
     b->held = b->all_held + (size_t)pass->micro_batch * (size_t)b->node_count;
-    if (pass->backward)
+    b->leaves = pass->gradients == PDL_GRADIENTS_OF_INPUTS;
+    if (pass->gradients == PDL_GRADIENTS_OF_WEIGHTS)
+        weights_pass(b, pass->chunk);
+    else if (pass->backward)
         backward_pass(b, pass->chunk);
     else
         forward_pass(b, pass->chunk);

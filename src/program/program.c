@@ -67,6 +67,7 @@ pdl_status_t pdl_program_create(const pdl_program_node_t *nodes, int node_count,
     free(b.root);
     free(b.all_held);
     free(b.pending);
+    free(b.left);
     free(b.leaving);
     if (b.status) {
         pdl_program_destroy(b.program);

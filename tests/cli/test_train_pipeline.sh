@@ -36,6 +36,15 @@ expect 0 "${skip[@]}" --pe 3 --strategy pipeline --mesh pipeline:3 --pipeline-sc
 expect 0 "${skip[@]}" --pe 2 --strategy pipeline --mesh pipeline:2 --pipeline-schedule interleaved \
     --virtual-stages 3 --log skip-i.jsonl
 
+# Zero-bubble sums the same gradients in the same order as 1f1b: to the bit, with an odd number of micro-batches too.
+odd=(--pe 3 --strategy pipeline --mesh pipeline:3 --batch 15 --micro-batches 5)
+expect 0 "${skip[@]}" --pe 3 --strategy pipeline --mesh pipeline:3 --pipeline-schedule zero-bubble --log skip-z.jsonl
+expect 0 "${skip[@]}" "${odd[@]}" --log odd-1f1b.jsonl
+expect 0 "${skip[@]}" "${odd[@]}" --pipeline-schedule zero-bubble --log odd-zero.jsonl
+expect 0 "${skip[@]}" "${odd[@]}" --pipeline-schedule zero-bubble --recompute full --log odd-again.jsonl
+expect 0 "${gpt[@]}" --pe 4 --strategy pipeline --mesh pipeline:4 --log gpt-1.jsonl
+expect 0 "${gpt[@]}" --pe 4 --strategy pipeline --mesh pipeline:4 --pipeline-schedule zero-bubble --log gpt-z.jsonl
+
 expect 0 "${gpt[@]}" --log gpt.jsonl
 expect 0 "${gpt[@]}" --pe 4 --strategy data+pipeline --mesh data:2,pipeline:2 --log gpt-d.jsonl
 expect 0 "${gpt[@]}" --pe 4 --strategy 3d --mesh pipeline:2,tensor:2 --log gpt-t.jsonl
@@ -61,6 +70,8 @@ for model in ("skip", "gpt"):
         worst = max(abs(a - b) / abs(a) for a, b in zip(serial, other))
         print(f"{name}: {worst:.2e}")
         assert worst <= 1e-5, (name, worst)
+for one, other in (("odd-1f1b", "odd-zero"), ("odd-1f1b", "odd-again"), ("gpt-1", "gpt-z")):
+    assert losses(f"{one}.jsonl") == losses(f"{other}.jsonl"), other
 PY
 
 expect 2 "${skip[@]}" --pe 2 --strategy pipeline --mesh pipeline:2 --virtual-stages 2

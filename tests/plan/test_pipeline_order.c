@@ -18,27 +18,34 @@ static pdl_pipeline_op_t *order(const pdl_pipeline_t *p, int stage)
 }
 
 /* Index of a pass in a table of all passes of a pipeline. */
-static size_t slot(const pdl_pipeline_t *p, bool backward, int stage, int chunk, int64_t micro_batch)
+static size_t slot(const pdl_pipeline_t *p, int kind, int stage, int chunk, int64_t micro_batch)
 {
-    return ((size_t)((backward ? p->stages : 0) + stage) * (size_t)p->chunks + (size_t)chunk) *
-               (size_t)p->micro_batches +
+    return ((size_t)(kind * p->stages + stage) * (size_t)p->chunks + (size_t)chunk) * (size_t)p->micro_batches +
            (size_t)micro_batch;
+}
+
+enum { FORWARD, BACKWARD, WEIGHTS, KINDS };
+
+static int kind_of(const pdl_pipeline_op_t *op)
+{
+    return op->gradients == PDL_GRADIENTS_OF_WEIGHTS ? WEIGHTS : op->backward ? BACKWARD : FORWARD;
 }
 
 static bool ready(const pdl_pipeline_t *p, const char *done, int stage, const pdl_pipeline_op_t *op)
 {
     int from, chunk;
 
-    if (op->backward && !done[slot(p, false, stage, op->chunk, op->micro_batch)]) return false;
+    if (kind_of(op) == WEIGHTS) return done[slot(p, BACKWARD, stage, op->chunk, op->micro_batch)];
+    if (op->backward && !done[slot(p, FORWARD, stage, op->chunk, op->micro_batch)]) return false;
     if (!pdl_pipeline_source(p, stage, op, &from, &chunk)) return true;
-    return done[slot(p, op->backward, from, chunk, op->micro_batch)];
+    return done[slot(p, kind_of(op), from, chunk, op->micro_batch)];
 }
 
 /* Lets all stages follow their lists; true when every pass is done once. */
 static bool completes(const pdl_pipeline_t *p)
 {
     int64_t             count = pdl_pipeline_op_count(p), left = count * p->stages;
-    char               *done = calloc((size_t)(2 * p->stages * p->chunks) * (size_t)p->micro_batches, 1);
+    char               *done = calloc((size_t)(KINDS * p->stages * p->chunks) * (size_t)p->micro_batches, 1);
     int64_t            *at = calloc((size_t)p->stages, sizeof(*at));
     pdl_pipeline_op_t **ops = calloc((size_t)p->stages, sizeof(pdl_pipeline_op_t *));
     bool                moved = true, twice = false;
@@ -50,7 +57,7 @@ static bool completes(const pdl_pipeline_t *p)
         for (int s = 0; s < p->stages; s++)
             for (; at[s] < count && ready(p, done, s, &ops[s][at[s]]); at[s]++, left--) {
                 const pdl_pipeline_op_t *op = &ops[s][at[s]];
-                char                    *mark = &done[slot(p, op->backward, s, op->chunk, op->micro_batch)];
+                char                    *mark = &done[slot(p, kind_of(op), s, op->chunk, op->micro_batch)];
                 twice |= *mark != 0;
                 *mark = 1;
                 moved = true;
@@ -90,7 +97,7 @@ static int64_t in_flight(pdl_pipeline_schedule_t schedule, int stages, int chunk
 }
 
 /* GPipe keeps all micro-batches, 1F1B as many as there are stages from here on; interleaved, the first stage keeps
-   (stages - 1) / chunks more. */
+   (stages - 1) / chunks more. Zero-bubble keeps in every stage what 1F1B keeps in the first. */
 static void as_many_in_flight_as_memory_counts(void)
 {
     for (int stages = 2; stages <= 6; stages++)
@@ -101,6 +108,7 @@ static void as_many_in_flight_as_memory_counts(void)
                 CHECK_INT(in_flight(PDL_SCHEDULE_GPIPE, stages, 1, m, s), m);
                 CHECK_INT(in_flight(PDL_SCHEDULE_1F1B, stages, 1, m, s), m < depth ? m : depth);
                 CHECK_INT(in_flight(PDL_SCHEDULE_INTERLEAVED, stages, 1, m, s), m < depth ? m : depth);
+                CHECK_INT(in_flight(PDL_SCHEDULE_ZERO_BUBBLE, stages, 1, m, s), m < stages ? m : stages);
             }
             for (int chunks = 2; chunks <= 4; chunks++) {
                 int64_t most = (int64_t)stages * chunks + stages - 1, all = m * chunks;
@@ -115,7 +123,7 @@ static void as_many_in_flight_as_memory_counts(void)
 static void neighbours_go_round(void)
 {
     pdl_pipeline_t    p = {PDL_SCHEDULE_INTERLEAVED, 4, 2, 8, true};
-    pdl_pipeline_op_t first = {false, 0, 0}, second = {false, 1, 0}, back = {true, 0, 0};
+    pdl_pipeline_op_t first = {.chunk = 0}, second = {.chunk = 1}, back = {.backward = true};
     int               stage = -1, chunk = -1;
 
     CHECK(!pdl_pipeline_source(&p, 0, &first, &stage, &chunk));

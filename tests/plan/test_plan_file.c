@@ -526,7 +526,7 @@ static void mistakes_name_the_place(void)
         {"modes: {layers: [\n{match: \"*\"}]}", "p.yaml:6: no mode for the layers that match \"*\""},
         {"modes: {layers: [\n{tensor: filter}]}", "p.yaml:6: key \"match\" is missing"},
         {"modes: {default: {tensor: heads}}", "p.yaml: tensor axis of 2: layer input"},
-        {"pipeline: {schedule: zigzag}", "p.yaml:6: schedule: expected gpipe, 1f1b or interleaved"},
+        {"pipeline: {schedule: zigzag}", "p.yaml:6: schedule: expected gpipe, 1f1b, interleaved or zero-bubble"},
         {"pipeline: {micro_batches: 65}", "p.yaml: 65 micro-batches"},
         {"pipeline: {virtual_stages: 2}", "p.yaml: 2 virtual stages need the interleaved schedule"},
         {"pipeline: {schedule: interleaved, virtual_stages: 999}",

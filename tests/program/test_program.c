@@ -667,6 +667,7 @@ static int draw_order(int micro_batches, int chunks, bool training, pdl_program_
 {
     pdl_pipeline_t    pipeline = {.schedule = chunks > 1 ? PDL_SCHEDULE_INTERLEAVED
                                               : below(2) ? PDL_SCHEDULE_GPIPE
+                                              : below(2) ? PDL_SCHEDULE_ZERO_BUBBLE
                                                          : PDL_SCHEDULE_1F1B,
                                   .stages = 1 + below(4),
                                   .chunks = chunks,
@@ -677,7 +678,7 @@ static int draw_order(int micro_batches, int chunks, bool training, pdl_program_
 
     pdl_pipeline_order(&pipeline, below(pipeline.stages), ops);
     for (int k = 0; k < count; k++)
-        order[k] = (pdl_program_pass_t){ops[k].backward, (int)ops[k].micro_batch, ops[k].chunk};
+        order[k] = (pdl_program_pass_t){ops[k].backward, (int)ops[k].micro_batch, ops[k].chunk, ops[k].gradients};
     return count;
 }
 

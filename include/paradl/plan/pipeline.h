@@ -29,10 +29,18 @@ typedef struct pdl_pipeline {
     bool                    training; /* false: no backward passes */
 } pdl_pipeline_t;
 
+/* What a backward pass makes. Only inputs' gradients are waited for by another stage. */
+typedef enum pdl_pass_gradients {
+    PDL_GRADIENTS_ALL,
+    PDL_GRADIENTS_OF_INPUTS, /* those of weights are left to a later pass, where a layer can divide them */
+    PDL_GRADIENTS_OF_WEIGHTS /* what such a pass has left */
+} pdl_pass_gradients_t;
+
 typedef struct pdl_pipeline_op {
-    bool    backward;
-    int     chunk;
-    int64_t micro_batch;
+    bool                 backward;
+    int                  chunk;
+    int64_t              micro_batch;
+    pdl_pass_gradients_t gradients; /* of a backward pass */
 } pdl_pipeline_op_t;
 
 /* The pipeline of a plan. */
@@ -45,7 +53,7 @@ int64_t pdl_pipeline_op_count(const pdl_pipeline_t *pipeline);
    their inputs never wait for each other in a circle. */
 void pdl_pipeline_order(const pdl_pipeline_t *pipeline, int stage, pdl_pipeline_op_t *ops);
 
-/* The same one by one, for who replays many, and inline, as it is asked for every pass. */
+/* The same one by one, for who replays many, and inline, as it is asked for every pass. Backward passes are not divided here. */
 typedef struct pdl_pipeline_turn {
     int64_t done;              /* passes before the next one */
     int64_t micro_batch, left; /* its micro-batch, and how many there are with it until the chunk changes */
@@ -95,7 +103,7 @@ bool pdl_pipeline_source(const pdl_pipeline_t *pipeline, int stage, const pdl_pi
 bool pdl_pipeline_target(const pdl_pipeline_t *pipeline, int stage, const pdl_pipeline_op_t *op, int *to_stage,
                          int *to_chunk);
 
-/* The most pairs of chunk and micro-batch that are between their forward and backward pass at once. */
+/* The most pairs of chunk and micro-batch that are between their forward pass and their last backward pass at once. */
 int64_t pdl_pipeline_in_flight(const pdl_pipeline_op_t *ops, int64_t count);
 
 #ifdef __cplusplus

@@ -44,6 +44,7 @@ typedef enum pdl_pipeline_schedule {
     PDL_SCHEDULE_GPIPE,
     PDL_SCHEDULE_1F1B,
     PDL_SCHEDULE_INTERLEAVED,
+    PDL_SCHEDULE_ZERO_BUBBLE,
     PDL_SCHEDULE_COUNT
 } pdl_pipeline_schedule_t;
 typedef enum pdl_recompute {

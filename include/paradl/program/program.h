@@ -17,6 +17,7 @@
 
 #include <paradl/base/status.h>
 #include <paradl/model/model.h>
+#include <paradl/plan/pipeline.h>
 #include <paradl/plan/plan.h>
 #include <paradl/tensor/backend.h>
 #include <stdbool.h>
@@ -236,8 +237,9 @@ typedef struct pdl_program {
 
 /* Forward or backward of one micro-batch through the nodes of one chunk. */
 typedef struct pdl_program_pass {
-    bool backward;
-    int  micro_batch, chunk;
+    bool                 backward;
+    int                  micro_batch, chunk;
+    pdl_pass_gradients_t gradients;
 } pdl_program_pass_t;
 
 /* How the weights of nodes are updated. */

@@ -14,6 +14,7 @@ static double in_flight(const pdl_case_t *c, int64_t stage)
 
     if (c->pipeline == 1) return 1;
     if (c->schedule == PDL_SCHEDULE_GPIPE) return m;
+    if (c->schedule == PDL_SCHEDULE_ZERO_BUBBLE) depth = (double)c->pipeline;
     if (c->schedule == PDL_SCHEDULE_INTERLEAVED) depth += (double)(c->pipeline - 1) / (double)c->virtual_stages;
     return fmin(m, depth);
 }

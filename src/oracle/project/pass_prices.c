@@ -425,7 +425,10 @@ pdl_status_t pdl__price_passes(pdl_oracle_t *oracle, const pdl__pass_spec_t *spe
                                .prices = spec->prices,
                                .profile = spec->profile,
                                .c = spec->c,
-                               .pipeline = {.schedule = spec->c.schedule,
+                               /* Passes are not divided: zero-bubble is priced as 1f1b, and is not longer. */
+                               .pipeline = {.schedule = spec->c.schedule == PDL_SCHEDULE_ZERO_BUBBLE
+                                                            ? PDL_SCHEDULE_1F1B
+                                                            : spec->c.schedule,
                                             .stages = (int)spec->c.pipeline,
                                             .chunks = spec->c.virtual_stages,
                                             .micro_batches = spec->c.micro_batches,

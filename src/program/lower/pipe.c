@@ -118,7 +118,7 @@ pdl_status_t pdl__pipe_order(const pdl__pipe_t *s, bool training, pdl_program_pa
     }
     pdl_pipeline_order(&pipeline, s->at, ops);
     for (int k = 0; k < *count; k++)
-        order[k] = (pdl_program_pass_t){ops[k].backward, (int)ops[k].micro_batch, ops[k].chunk};
+        order[k] = (pdl_program_pass_t){ops[k].backward, (int)ops[k].micro_batch, ops[k].chunk, ops[k].gradients};
     free(ops);
     *out = order;
     return PDL_OK;

@@ -57,8 +57,8 @@ static void add_splits(pdl__exported_t *x)
     if (x->pipeline > 1 && x->plan->sharding > PDL_SHARDING_ZERO1)
         pdl__export_note(x, "%s with a pipeline: DeepSpeed allows stages 0 and 1",
                          pdl_sharding_names[x->plan->sharding]);
-    if (x->pipeline > 1 && x->plan->schedule == PDL_SCHEDULE_INTERLEAVED)
-        pdl__export_note(x, "schedule interleaved: DeepSpeed runs 1f1b");
+    if (x->pipeline > 1 && x->plan->schedule >= PDL_SCHEDULE_INTERLEAVED)
+        pdl__export_note(x, "schedule %s: DeepSpeed runs 1f1b", pdl_schedule_names[x->plan->schedule]);
     if (x->net.experts > 0 && x->tensor > 1)
         pdl__export_note(x, "experts over %lld ranks: made in the program, deepspeed.moe.layer.MoE(ep_size=%lld)",
                          (long long)x->tensor, (long long)x->tensor);

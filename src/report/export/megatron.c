@@ -89,6 +89,8 @@ static void add_pipeline(pdl__exported_t *x)
     pdl__export_flag(x, "use-tp-pp-dp-mapping", !x->outer && x->data > 1);
     if (plan->schedule == PDL_SCHEDULE_GPIPE)
         pdl__export_note(x, "schedule gpipe: Megatron-LM runs 1f1b, which needs less memory and as much time");
+    if (plan->schedule == PDL_SCHEDULE_ZERO_BUBBLE)
+        pdl__export_note(x, "schedule zero-bubble: Megatron-LM runs 1f1b, whose bubble is longer");
 }
 
 /* Megatron-LM has an update on the host for Adam alone, and as part of the optimizer that is sharded. */

@@ -77,7 +77,7 @@ static void add_sharding(pdl__exported_t *x)
 
 static void add_splits(pdl__exported_t *x)
 {
-    static const char *const schedules[PDL_SCHEDULE_COUNT] = {"GPipe", "1F1B", "Interleaved1F1B"};
+    static const char *const schedules[PDL_SCHEDULE_COUNT] = {"GPipe", "1F1B", "Interleaved1F1B", "1F1B"};
     char                     layout[200];
 
     pdl__export_number(x, "parallelism.tensor_parallel_degree", (double)x->tensor);
@@ -91,6 +91,9 @@ static void add_splits(pdl__exported_t *x)
     if (x->pipeline > 1) {
         pdl__export_text(x, "parallelism.pipeline_parallel_schedule", "%s", schedules[x->plan->schedule]);
         pdl__export_number(x, "parallelism.pipeline_parallel_microbatch_size", (double)x->micro);
+        if (x->plan->schedule == PDL_SCHEDULE_ZERO_BUBBLE)
+            pdl__export_note(x, "schedule zero-bubble: torchtitan has it only with virtual stages "
+                                "(InterleavedZeroBubble, ZBVZeroBubble), 1F1B is written");
         if (pdl__stage_layout(x->plan, layout, sizeof(layout)))
             pdl__export_note(x, "stages %s: torchtitan divides layers by itself, or by module_fqns_per_model_part",
                              layout);
