@@ -85,6 +85,20 @@ static void counted_on_nodes(void)
     pdl_system_destroy(system);
 }
 
+/* What a rings-inside-rings schedule gathers is half of what it sums, not what one ring takes. */
+static void nested_rings_gather_in_two_levels(void)
+{
+    const pdl_system_t *system = NULL;
+    double              m = 1 << 28;
+
+    REQUIRE_OK(pdl_system_load("frontier", &system));
+    double sum = price(system, "ring_ring", 24, 1, PDL_ALLREDUCE, m);
+    CHECK_NEAR(price(system, "ring_ring", 24, 1, PDL_ALLGATHER, m), sum / 2, 1e-9);
+    CHECK_NEAR(price(system, "ring_ring", 24, 1, PDL_REDUCE_SCATTER, m), sum / 2, 1e-9);
+    CHECK(sum / 2 > 1.2 * price(system, "ring", 24, 1, PDL_ALLGATHER, m));
+    pdl_system_destroy(system);
+}
+
 static const char *settled(const char *system_name, const char *model_name, const pdl_mesh_t *mesh,
                            const char *preset, pdl_plan_t **out)
 {
@@ -170,6 +184,7 @@ int main(void)
 {
     RUN(counted_on_one_switch);
     RUN(counted_on_nodes);
+    RUN(nested_rings_gather_in_two_levels);
     RUN(plans_are_settled);
     RUN(stages_that_share_weights);
     RUN(names_stay);

@@ -150,14 +150,15 @@ static double tree_allreduce(const pdl_group_t *g, double bytes)
            2 * bytes * (g->ranks - 1) / g->ranks * g->seconds_per_byte;
 }
 
-/* Reduce-scatter inside the node, one allreduce per local rank over the nodes at once, allgather inside. The
-   concurrent allreduces share the ports that a single ring drives together, so their total is what counts. */
-static double hierarchical_allreduce(const pdl_group_t *g, double bytes)
+/* Reduce-scatter inside the node, one per local rank over the nodes at once, and for an allreduce (2 vectors) all of it back; an
+   allgather is the way back alone. The concurrent rings over the nodes share the ports that a single ring drives together, so their
+   total is what counts. */
+static double hierarchical_seconds(const pdl_group_t *g, int vectors, double bytes)
 {
     double inside =
-        2 * (g->ranks_per_node - 1) * (g->node_step_s + bytes / g->ranks_per_node * g->node_seconds_per_byte);
+        (g->ranks_per_node - 1) * (g->node_step_s + bytes / g->ranks_per_node * g->node_seconds_per_byte);
 
-    return inside + 2 * (g->nodes - 1) * (g->step_s + bytes / g->nodes * g->seconds_per_byte);
+    return vectors * (inside + (g->nodes - 1) * (g->step_s + bytes / g->nodes * g->seconds_per_byte));
 }
 
 const pdl_algorithm_t pdl_algorithm_auto = {.form = PDL_FORM_AUTO}, pdl_algorithm_ring = {.form = PDL_FORM_RING};
@@ -172,7 +173,7 @@ static double allreduce_seconds(const pdl_group_t *g, pdl_algorithm_form_t form,
             ring = fmin(ring, g->counted[i].startup_s + bytes * g->counted[i].seconds_per_byte);
         return ring;
     }
-    double tree = tree_allreduce(g, bytes), hierarchical = hierarchical_allreduce(g, bytes);
+    double tree = tree_allreduce(g, bytes), hierarchical = hierarchical_seconds(g, 2, bytes);
     if (form == PDL_FORM_TREE) return tree;
     if (form == PDL_FORM_HIERARCHICAL) return hierarchical;
     if (g->fabric_per_byte > 0) return ring; /* by whatever algorithm it was measured */
@@ -191,7 +192,9 @@ double pdl_collective_seconds(const pdl_group_t *g, pdl_primitive_t primitive, c
                        : allreduce_seconds(g, algorithm->form, ring_only, bytes);
     case PDL_ALLGATHER:
     case PDL_REDUCE_SCATTER:
-        return counted ? pdl__counted_seconds(algorithm, primitive, bytes) : rings_seconds(g, 1, bytes);
+        if (counted) return pdl__counted_seconds(algorithm, primitive, bytes);
+        return algorithm->form == PDL_FORM_HIERARCHICAL ? hierarchical_seconds(g, 1, bytes)
+                                                        : rings_seconds(g, 1, bytes);
     case PDL_ALLTOALL: return ring_seconds(g, bytes);
     case PDL_HALO:
     case PDL_SENDRECV: return g->step_s + bytes * g->seconds_per_byte;
