@@ -6,7 +6,7 @@
 #   make test-long  the long tests
 #   make report     the core that pages carry, as WebAssembly, so that they can be asked again
 #   make test-report  pages in a real browser; the core against the command for every model
-#   make screenshots  the pictures of the documents, anew
+#   make screenshots  the pictures of the documents, and those that test-report compares with, anew
 #   make bench      every benchmark
 #   make experiments  published claims about networks beside what the simulator gives
 #   make asan       the short tests under the sanitizers only
@@ -50,7 +50,7 @@ core:
 	@cmake -S web/core -B build/core -G Ninja --toolchain "$(CURDIR)/web/core/wasi.cmake"
 	@cmake --build build/core -j $(JOBS)
 
-# Pictures of the documents, from pages as they are now.
+# Pictures of the documents, and those that test-report compares pages with, from pages as they are now.
 screenshots: report
 	@tools/setup.sh browser
 	@cmake --preset debug
@@ -60,6 +60,8 @@ screenshots: report
 	@cd build/report-npm && npm ci --no-audit --no-fund --silent
 	@PARADL_SHARE="$(CURDIR)/share" NODE_PATH="$(CURDIR)/build/report-npm/node_modules" \
 	    node tests/report/screenshots.js "$(CURDIR)/build/debug/paradl" "$(CURDIR)/build/screenshots" "$(CURDIR)/docs/images"
+	@SOURCE="$(CURDIR)" PARADL_SHARE="$(CURDIR)/share" NODE_PATH="$(CURDIR)/build/report-npm/node_modules" \
+	    node tests/report/pictures.js "$(CURDIR)/build/debug/paradl" "$(CURDIR)/build/screenshots" write
 
 # Pictures of every page are left in build/report-test.
 test-report: report
@@ -72,6 +74,8 @@ test-report: report
 	@SOURCE="$(CURDIR)" PARADL_SHARE="$(CURDIR)/share" node tests/report/core.js build/debug/paradl build/report-test all
 	@SOURCE="$(CURDIR)" PARADL_SHARE="$(CURDIR)/share" NODE_PATH="$(CURDIR)/build/report-npm/node_modules" \
 	    node tests/report/browser.js "$(CURDIR)/build/debug/paradl" "$(CURDIR)/build/report-test"
+	@SOURCE="$(CURDIR)" PARADL_SHARE="$(CURDIR)/share" NODE_PATH="$(CURDIR)/build/report-npm/node_modules" \
+	    node tests/report/pictures.js "$(CURDIR)/build/debug/paradl" "$(CURDIR)/build/report-test"
 	@command -v firefox-esr >/dev/null || { echo "Firefox: skipped, there is no firefox-esr"; exit 0; } && \
 	    PARADL_SHARE="$(CURDIR)/share" timeout 600 node tests/report/firefox.js firefox-esr "$(CURDIR)/build/debug/paradl" "$(CURDIR)/build/report-test"
 

@@ -222,6 +222,53 @@ expect 0 report torn.jsonl -o torn.html
 has torn.html "The last line of the log is torn"
 has torn.html "The run has not ended"
 
+# Documents of all kinds with every text hostile, every number at an end, or values of other types: a page without markup of theirs and without
+# numbers that are none, or a refusal in one line.
+cat >twist.py <<'PY'
+import glob, json, os, random, re, subprocess, sys
+bad = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\"'\u202e\x01&amp;"
+random.seed(1)
+
+def twist(value, change):
+    if isinstance(value, dict):
+        return {key: member if key == "paradl" else twist(member, change) for key, member in value.items()}
+    if isinstance(value, list):
+        return [twist(member, change) for member in value]
+    return change(value)
+
+def number(value):
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+changes = {
+    "texts": lambda v: bad if isinstance(v, str) else v,
+    "huge": lambda v: 1e308 if number(v) else v,
+    "negative": lambda v: -1 if number(v) else v,
+    "zero": lambda v: 0 if number(v) else v,
+    "null": lambda v: v if isinstance(v, str) else None,
+    "mixed": lambda v: random.choice([v, "x", 3, None, True, [1], {"a": 1}, 1e300, -0.0, 5e-324]),
+}
+tried = 0
+for path in sorted(glob.glob(sys.argv[1] + "/*.json*")):
+    text = open(path).read()
+    documents = [json.loads(line) for line in text.splitlines()] if path.endswith(".jsonl") else [json.loads(text)]
+    for name, change in changes.items():
+        twisted = "twisted" + os.path.splitext(path)[1]
+        with open(twisted, "w") as file:
+            file.writelines(json.dumps(twist(document, change)) + "\n" for document in documents)
+        done = subprocess.run([os.environ["PARADL"], "report", twisted, "--no-core", "-o", "twisted.html"], capture_output=True)
+        what = f"{os.path.basename(path)}, {name}: "
+        assert done.returncode == 0 or (done.returncode == 2 and done.stderr.count(b"\n") == 1), what + str(done)
+        if done.returncode != 0:
+            continue
+        tried += 1
+        page = open("twisted.html", encoding="utf-8").read()
+        shown = page.split("<script")[0]
+        assert "<img" not in page and "<script>alert" not in page and "\u202e" not in shown, what + "markup"
+        assert not re.search(r"\b(?:nan|inf)\b", shown), what + re.search(r".{60}\b(?:nan|inf)\b.{20}", shown, re.S).group()
+assert tried >= 40, tried
+PY
+PARADL=$PARADL python3 twist.py "$SOURCE/tests/report/documents" || fail "twisted documents"
+
 # refuse TEXT FILE...: status 2, one line, and no page.
 refuse() {
     local text=$1

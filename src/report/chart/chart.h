@@ -45,6 +45,8 @@ typedef enum pdl__look {
     PDL__LOOK_STAGE,
     PDL__LOOK_IDLE,
     PDL__LOOK_INPUT,
+    PDL__LOOK_NORM,
+    PDL__LOOK_ELEMENT,
     PDL__LOOK_COUNT
 } pdl__look_t;
 

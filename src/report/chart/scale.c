@@ -7,8 +7,10 @@
 #include "report/chart/style.h"
 
 #include <math.h>
+#include <string.h>
 
-#define WANTED 6 /* ticks on a linear axis, about */
+#define WANTED 6     /* ticks on a linear axis, about */
+#define FAR    1e100 /* nothing is measured that far; sums and ratios of such values would overflow */
 
 static bool is_log(pdl__scale_t scale)
 {
@@ -135,7 +137,8 @@ static bool finish(pdl__ruler_t *ruler)
         log_ticks(ruler);
     else
         linear_ticks(ruler);
-    return ruler->high > ruler->low;
+    return ruler->high > ruler->low && ruler->high < FAR && ruler->low > -FAR &&
+           (!is_log(ruler->axis->scale) || ruler->low > 1 / FAR);
 }
 
 bool pdl__chart_measure(const pdl__chart_t *chart, pdl__ruler_t *x, pdl__ruler_t *y)
@@ -167,6 +170,19 @@ const char *pdl__chart_value(const pdl__axis_t *axis, double value, char buffer[
     return buffer;
 }
 
+const char *pdl__chart_tick(const pdl__axis_t *axis, double value, char buffer[PDL_FORMAT_SIZE])
+{
+    const char *text = pdl__chart_value(axis, value, buffer);
+    char       *point = text == buffer ? strchr(buffer, '.') : NULL, *end, *last;
+
+    if (point == NULL) return text;
+    end = point + 1 + strspn(point + 1, "0123456789");
+    for (last = end; last[-1] == '0';) last--;
+    if (last[-1] == '.') last--;
+    memmove(last, end, strlen(end) + 1);
+    return buffer;
+}
+
 static bool texts_fit(const pdl__ruler_t *ruler, double length, double letter, int stride)
 {
     double taken = -INFINITY;
@@ -174,7 +190,7 @@ static bool texts_fit(const pdl__ruler_t *ruler, double length, double letter, i
 
     for (int i = 0; i < ruler->tick_count; i += stride) {
         double at = length * pdl__chart_place(ruler, ruler->tick[i]);
-        double half = letter * pdl__chart_width(pdl__chart_value(ruler->axis, ruler->tick[i], text)) / 2;
+        double half = letter * pdl__chart_width(pdl__chart_tick(ruler->axis, ruler->tick[i], text)) / 2;
 
         if (at - half < taken + letter) return false;
         taken = at + half;

@@ -21,6 +21,8 @@ bool pdl__chart_measure(const pdl__chart_t *chart, pdl__ruler_t *x, pdl__ruler_t
 double pdl__chart_place(const pdl__ruler_t *ruler, double value);
 /* The text of a value on an axis. */
 const char *pdl__chart_value(const pdl__axis_t *axis, double value, char buffer[PDL_FORMAT_SIZE]);
+/* The same of a tick, which is a round number: 50 ms, not 50.0 ms. */
+const char *pdl__chart_tick(const pdl__axis_t *axis, double value, char buffer[PDL_FORMAT_SIZE]);
 /* Every how many ticks have a text, so that on an axis of `length` none covers another; letters are `letter` wide. */
 int pdl__chart_stride(const pdl__ruler_t *ruler, double length, double letter);
 /* Where a stacked series begins at point i: the sum of those of the same mark before it. */

@@ -21,7 +21,8 @@ static const struct look {
     [PDL__LOOK_UPDATE] = {2, PDL__PATTERN_PLAIN},  [PDL__LOOK_LAYER] = {4, PDL__PATTERN_LINES},
     [PDL__LOOK_HALO] = {5, PDL__PATTERN_LINES},    [PDL__LOOK_GRADIENT] = {1, PDL__PATTERN_CROSS},
     [PDL__LOOK_STAGE] = {3, PDL__PATTERN_DOTS},    [PDL__LOOK_IDLE] = {7, PDL__PATTERN_EMPTY},
-    [PDL__LOOK_INPUT] = {7, PDL__PATTERN_PLAIN}};
+    [PDL__LOOK_INPUT] = {7, PDL__PATTERN_PLAIN},   [PDL__LOOK_NORM] = {3, PDL__PATTERN_PLAIN},
+    [PDL__LOOK_ELEMENT] = {4, PDL__PATTERN_PLAIN}};
 
 int pdl__look_hue(pdl__look_t look)
 {
@@ -70,9 +71,17 @@ pdl__pattern_t pdl__chart_pattern(const pdl__chart_t *chart, int series)
     return look == PDL__LOOK_NEXT ? (pdl__pattern_t)(series / PDL__HUES % PDL__PATTERN_EMPTY) : looks[look].pattern;
 }
 
-static void write_hues(const char *const *hues, const char *ink, const char *paper, const char *grid, FILE *stream)
+/* A muted text has at least 4.5:1 on paper and tint. */
+static const struct ground {
+    const char *ink, *muted, *paper, *tint, *grid;
+} on_light = {"#1c1e21", "#565c66", "#ffffff", "#f2f5f9", "#d9dce0"},
+  on_dark = {"#e6e8eb", "#a9b0bb", "#16181d", "#21262e", "#3a3f47"},
+  on_page = {"#000000", "#444444", "#ffffff", "#ffffff", "#cccccc"};
+
+static void write_hues(const char *const *hues, const struct ground *ground, FILE *stream)
 {
-    fprintf(stream, "{--ink:%s;--paper:%s;--grid:%s", ink, paper, grid);
+    fprintf(stream, "{--ink:%s;--muted:%s;--paper:%s;--tint:%s;--grid:%s", ground->ink, ground->muted,
+            ground->paper, ground->tint, ground->grid);
     for (int i = 0; i < PDL__HUES; i++) fprintf(stream, ";--hue%d:%s", i, hues[i]);
     fputs("}", stream);
 }
@@ -80,13 +89,13 @@ static void write_hues(const char *const *hues, const char *ink, const char *pap
 void pdl__chart_style(FILE *stream)
 {
     fputs(":root", stream);
-    write_hues(light, "#1c1e21", "#ffffff", "#d9dce0", stream);
+    write_hues(light, &on_light, stream);
     fputs("\n@media (prefers-color-scheme:dark){:root:not([data-theme=light])", stream);
-    write_hues(dark, "#e6e8eb", "#16181d", "#3a3f47", stream);
+    write_hues(dark, &on_dark, stream);
     fputs("}\n:root[data-theme=dark]", stream);
-    write_hues(dark, "#e6e8eb", "#16181d", "#3a3f47", stream);
+    write_hues(dark, &on_dark, stream);
     fputs("\n@media print{:root:root:root", stream); /* stronger than a theme that was chosen */
-    write_hues(light, "#000000", "#ffffff", "#cccccc", stream);
+    write_hues(light, &on_page, stream);
     fputs("}\n", stream);
     for (int i = 0; i < PDL__HUES; i++) fprintf(stream, ".hue%d{color:%s;color:var(--hue%d)}\n", i, light[i], i);
     fputs(".chart{font-family:system-ui,sans-serif;font-size:13px;max-width:100%;height:auto}\n"

@@ -162,7 +162,7 @@ static void draw_x_axis(const pdl__drawing_t *d)
 
         fprintf(d->stream, "<path class=\"grid\" d=\"M%.1f %.1fV%.1f\"/>\n", at, d->top, d->bottom);
         if (i % stride == 0)
-            pdl__drawing_text(d, at, d->bottom + 18, "middle", pdl__chart_value(axis, d->x.tick[i], text));
+            pdl__drawing_text(d, at, d->bottom + 18, "middle", pdl__chart_tick(axis, d->x.tick[i], text));
     }
     if (axis->label != NULL) pdl__drawing_text(d, (d->left + d->right) / 2, d->bottom + 40, "middle", axis->label);
 }
@@ -178,7 +178,7 @@ static void draw_y_axis(const pdl__drawing_t *d)
         double at = pdl__drawing_y(d, d->y.tick[i]);
 
         fprintf(d->stream, "<path class=\"grid\" d=\"M%.1f %.1fH%.1f\"/>\n", d->left, at, d->right);
-        pdl__drawing_text(d, d->left - 8, at + 4, "end", pdl__chart_value(axis, d->y.tick[i], text));
+        pdl__drawing_text(d, d->left - 8, at + 4, "end", pdl__chart_tick(axis, d->y.tick[i], text));
     }
     if (axis->label == NULL) return;
     fprintf(d->stream, "<text transform=\"translate(16 %.1f) rotate(-90)\" text-anchor=\"middle\">",

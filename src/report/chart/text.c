@@ -92,7 +92,7 @@ static void write_x_ticks(const sketch_t *k)
 
     fprintf(k->stream, "%*s", k->margin + 2, "");
     for (int i = 0; i < k->x.tick_count; i += stride) {
-        const char *name = pdl__chart_value(k->x.axis, k->x.tick[i], text);
+        const char *name = pdl__chart_tick(k->x.axis, k->x.tick[i], text);
         int         length = pdl__chart_width(name), start = column_of(k, k->x.tick[i]) - length / 2;
 
         if (start < 0) start = 0;
@@ -176,7 +176,7 @@ static void write_row(const sketch_t *k, const unsigned char *grid, int row)
 
     for (int i = 0; i < k->y.tick_count; i++)
         if (lround((1 - pdl__chart_place(&k->y, k->y.tick[i])) * (ROWS - 1)) == row)
-            name = pdl__chart_value(k->y.axis, k->y.tick[i], text);
+            name = pdl__chart_tick(k->y.axis, k->y.tick[i], text);
     put_name(k, name, k->margin, true);
     fputs(k->utf8 ? (*name != '\0' ? " ┤" : " │") : " |", k->stream);
     for (int c = 0; c < k->width; c++) {
@@ -208,7 +208,7 @@ static int widest_name(const sketch_t *k)
 
     for (int i = 0; i < k->y.axis->band_count; i++) most = (int)fmax(most, pdl__chart_width(k->y.axis->bands[i]));
     for (int i = 0; i < k->y.tick_count; i++)
-        most = (int)fmax(most, pdl__chart_width(pdl__chart_value(k->y.axis, k->y.tick[i], text)));
+        most = (int)fmax(most, pdl__chart_width(pdl__chart_tick(k->y.axis, k->y.tick[i], text)));
     return (int)fmin(most, MOST_NAME);
 }
 

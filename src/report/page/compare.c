@@ -54,6 +54,7 @@ static void list_times(pdl__page_t *page, const pdl_documents_t *documents)
                                            {"to the first", PDL_RIGHT}, {"memory", PDL_RIGHT}};
     double                    base = NAN;
     const char               *model = NULL;
+    int                       first = -1;
     row_t                     row;
 
     pdl__page_table(page, "Iterations side by side; differences are to the first, of the same model", columns, 6);
@@ -61,7 +62,10 @@ static void list_times(pdl__page_t *page, const pdl_documents_t *documents)
         double change;
 
         if (!summarise(page, &documents->item[i], &row)) continue;
-        if (model == NULL) model = row.model;
+        if (model == NULL) {
+            model = row.model;
+            first = i;
+        }
         if (!isfinite(base)) base = row.seconds;
         change = strcmp(model, row.model) == 0 ? difference(row.seconds, base) : (double)NAN;
         pdl__page_row(page);
@@ -69,7 +73,10 @@ static void list_times(pdl__page_t *page, const pdl_documents_t *documents)
         pdl__page_cell(page, "%s", row.model);
         pdl__page_cell(page, "%s", row.how);
         pdl__page_seconds(page, row.seconds);
-        pdl__page_cell(page, "%s", isfinite(change) ? pdl__page_print(page, "%+.1f %%", 100 * change) : "-");
+        pdl__page_cell(page, "%s",
+                       i == first         ? "first"
+                       : isfinite(change) ? pdl__page_print(page, "%+.1f %%", 100 * change)
+                                          : "-");
         pdl__page_bytes(page, row.memory);
     }
     pdl__page_table_end(page);
@@ -175,6 +182,110 @@ static void draw_scaling(pdl__page_t *page, const pdl_documents_t *documents)
                     "its strategy does.");
 }
 
+/* Strategies that are possible in one of two plans, and what is between their best. */
+typedef struct change {
+    const char *name;
+    double      before, after;
+} change_t;
+
+static double change_of(const change_t *c)
+{
+    return (isfinite(c->after) ? c->after : 0) - (isfinite(c->before) ? c->before : 0);
+}
+
+static int larger_first(const void *a, const void *b)
+{
+    double x = fabs(change_of(a)), y = fabs(change_of(b));
+
+    return (x < y) - (x > y);
+}
+
+static bool is_possible(const pdl__document_t *plan, const char *strategy)
+{
+    for (const pdl_json_value_t *c = pdl_json_first(plan->head, "candidates"); c != NULL; c = c->next)
+        if (pdl_json_true(c, "feasible") &&
+            strcmp(pdl__page_or(pdl_json_text_of(c, "strategy"), ""), strategy) == 0)
+            return true;
+    return false;
+}
+
+/* Names of those that are possible in one and not in other. */
+static const char *only_in(pdl__page_t *page, const pdl__document_t *one, const pdl__document_t *other)
+{
+    const char *names = "";
+
+    for (const pdl_json_value_t *c = pdl_json_first(one->head, "candidates"); c != NULL; c = c->next) {
+        const char *strategy = pdl__page_or(pdl_json_text_of(c, "strategy"), "?");
+
+        if (pdl_json_true(c, "feasible") && !is_possible(other, strategy))
+            names = pdl__page_print(page, "%s%s%s", names, *names != '\0' ? ", " : "", strategy);
+    }
+    return names;
+}
+
+static void say_only(pdl__page_t *page, const pdl__document_t *one, const pdl__document_t *other)
+{
+    const char *names = only_in(page, one, other);
+
+    if (*names != '\0') pdl__page_say(page, "Possible only in %s: %s.", one->name, names);
+}
+
+/* The best of two plans part by part. */
+static void compare_plans(pdl__page_t *page, const pdl__document_t *base, const pdl__document_t *other)
+{
+    const pdl_column_t      columns[] = {{"part", PDL_LEFT},
+                                         {base->name, PDL_RIGHT},
+                                         {other->name, PDL_RIGHT},
+                                         {"difference", PDL_RIGHT}};
+    const pdl_json_value_t *best[2] = {pdl_json_first(base->head, "candidates"),
+                                       pdl_json_first(other->head, "candidates")};
+    change_t                changes[PDL__PLAN_PARTS];
+    int                     count = 0;
+    char                    text[PDL_FORMAT_SIZE];
+
+    for (int p = 0; p < PDL__PLAN_PARTS; p++) {
+        const pdl__plan_part_t *part = &pdl__plan_times[p];
+
+        changes[count] =
+            (change_t){part->name, pdl_json_number_of(best[0], part->key), pdl_json_number_of(best[1], part->key)};
+        count += changes[count].before > 0 || changes[count].after > 0;
+    }
+    if (count == 0) return;
+    qsort(changes, (size_t)count, sizeof(*changes), larger_first);
+    pdl__page_section(page, "%s beside %s: %s differs most", other->name, base->name, changes[0].name);
+    pdl__page_table(page, "Parts of an iteration of the best strategy, the largest difference first", columns, 4);
+    for (int i = 0; i < count; i++) {
+        double change = change_of(&changes[i]);
+
+        pdl__page_row(page);
+        pdl__page_cell(page, "%s", changes[i].name);
+        pdl__page_seconds(page, changes[i].before);
+        pdl__page_seconds(page, changes[i].after);
+        pdl__page_cell(page, "%s%s",
+                       change > 0   ? "+"
+                       : change < 0 ? "-"
+                                    : "",
+                       pdl_format_seconds(fabs(change), text));
+    }
+    pdl__page_table_end(page);
+    say_only(page, base, other);
+    say_only(page, other, base);
+}
+
+static void compare_all_plans(pdl__page_t *page, const pdl_documents_t *documents)
+{
+    const pdl__document_t *base = NULL;
+
+    for (int i = 0; i < documents->count; i++) {
+        const pdl__document_t *d = &documents->item[i];
+
+        if (strcmp(d->kind, "plan-result") != 0) continue;
+        if (base != NULL) compare_plans(page, base, d);
+        if (base == NULL) base = d;
+    }
+    pdl__page_section_end(page);
+}
+
 /* Documents of other models are compared all the same, and said to be. */
 static bool same_models(const pdl_documents_t *documents)
 {
@@ -202,4 +313,5 @@ void pdl__page_compare(pdl__page_t *page, const pdl_documents_t *documents)
     list_times(page, documents);
     draw_scaling(page, documents);
     draw_losses(page, documents);
+    compare_all_plans(page, documents);
 }

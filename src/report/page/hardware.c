@@ -255,7 +255,9 @@ void pdl__page_sensitivity(pdl__page_t *page, const pdl__document_t *plan)
     if (pdl_json_text_of(plan->head, "cheapest_upgrade") != NULL)
         pdl__page_say(page, "The cheapest single upgrade for a step 10 %% shorter: %s.",
                       pdl_json_text_of(plan->head, "cheapest_upgrade"));
-    if (twice > 0 && now > 0)
-        pdl__page_say(page, "With twice the memory a step takes %s, %.1f %% less.", pdl_format_seconds(twice, text),
-                      100 * (1 - twice / now));
+    if (twice > 0 && twice < 0.98 * now)
+        pdl__page_say(page, "Memory binds too: with twice as much a device a step takes %s, %.0f %% less.",
+                      pdl_format_seconds(twice, text), 100 * (1 - twice / now));
+    else if (twice > 0 && now > 0)
+        pdl__page_say(page, "Memory does not bind: twice as much a device gains less than 2 %%.");
 }

@@ -8,15 +8,36 @@
 
 #include <string.h>
 
+/* Of documents that are about no model and no collective. */
+static const char *kind_title(const char *kind)
+{
+    static const struct {
+        const char *kind, *title;
+    } titles[] = {{"trace", "Timeline"},
+                  {"sweep", "Sweep of collectives"},
+                  {"validation", "Validation"},
+                  {"published", "Published runs"},
+                  {"bench", "Measured collectives"}};
+
+    for (size_t i = 0; i < sizeof(titles) / sizeof(titles[0]); i++)
+        if (strcmp(titles[i].kind, kind) == 0) return titles[i].title;
+    return kind;
+}
+
 static const char *default_title(const pdl_documents_t *documents, pdl__page_t *page)
 {
-    const char *model = pdl_json_text_of(documents->item[0].head, "model");
-    const char *system = pdl_json_text_of(documents->item[0].head, "system");
+    const pdl_json_value_t *head = documents->item[0].head;
+    const char             *about = pdl_json_text_of(head, "model"), *on = pdl_json_text_of(head, "system");
 
-    if (model == NULL)
-        model = pdl__page_or(pdl_json_text_of(documents->item[0].head, "collective"), documents->item[0].kind);
-    if (documents->count > 1) return pdl__page_print(page, "%s: %d documents", model, documents->count);
-    return system != NULL ? pdl__page_print(page, "%s on %s", model, system) : model;
+    if (about == NULL) {
+        about = pdl_json_text_of(head, "collective");
+        on = pdl_json_text_of(head, "topology");
+    }
+    if (about == NULL) about = kind_title(documents->item[0].kind);
+    if (documents->count > 1)
+        return pdl__page_print(page, "%s and %d more document%s", about, documents->count - 1,
+                               documents->count > 2 ? "s" : "");
+    return on != NULL ? pdl__page_print(page, "%s on %s", about, on) : about;
 }
 
 /* Everything up to the first document. */

@@ -73,7 +73,11 @@ static void algorithms(pdl__page_t *page, const pdl_json_value_t *head)
     for (; list != NULL && count < MOST_LINES; list = list->next)
         if (pdl_json_true(list, "possible")) found[count++] = list;
     if (count == 0) return;
-    pdl__page_section(page, "Ranking: %s is best", pdl__page_or(pdl_json_text_of(found[0], "algorithm"), "?"));
+    if (count > 1)
+        pdl__page_section(page, "Ranking: %s is best of %d",
+                          pdl__page_or(pdl_json_text_of(found[0], "algorithm"), "?"), count);
+    else
+        pdl__page_section(page, "Parts of the time");
     draw_ranking(page, found, count, pdl_json_number_of(found[0], "bound_s"));
     pdl__page_table(page, "Algorithms, the fastest first", columns, 5);
     for (int i = 0; i < count; i++) {
@@ -129,8 +133,8 @@ void pdl__page_collective(pdl__page_t *page, const pdl__document_t *document)
                       pdl_format_bytes(pdl_json_number_of(head, "bytes"), size), pdl_json_number_of(head, "hosts"),
                       pdl__page_or(pdl_json_text_of(head, "topology"), "?"));
     if (isfinite(pdl_json_number_of(best, "time_s")))
-        pdl__page_answer(page, "%s is best: %s, %.2f times the lower bound, limited by %s.",
-                         pdl__page_or(pdl_json_text_of(best, "algorithm"), "?"),
+        pdl__page_answer(page, "%s%s: %s, %.2f times the lower bound, limited by %s.",
+                         pdl__page_or(pdl_json_text_of(best, "algorithm"), "?"), best != head ? " is best" : "",
                          pdl_format_seconds(pdl_json_number_of(best, "time_s"), time),
                          pdl_json_number_of(best, "bound_ratio"),
                          pdl__page_or(pdl_json_text_of(best, "limited_by"), "?"));

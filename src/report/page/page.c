@@ -6,6 +6,7 @@
 #include <paradl/base/output.h>
 #include <paradl/base/units.h>
 
+#include <ctype.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -26,6 +27,25 @@ const char *pdl__page_or(const char *text, const char *otherwise)
     return text != NULL && *text != '\0' ? text : otherwise;
 }
 
+static bool is_part_of_word(char c)
+{
+    return isalnum((unsigned char)c) || c == '_' || c == '.';
+}
+
+/* A document may lack numbers, or have such as overflow: sentences then say "?", and no "-nan". */
+static void hide_unknown(char *text)
+{
+    for (char *at = text; *at != '\0'; at++) {
+        char *word = at + (*at == '-' || *at == '+');
+
+        if ((at > text && is_part_of_word(at[-1])) ||
+            (strncmp(word, "nan", 3) != 0 && strncmp(word, "inf", 3) != 0) || is_part_of_word(word[3]))
+            continue;
+        *at = '?';
+        memmove(at + 1, word + 3, strlen(word + 3) + 1);
+    }
+}
+
 static const char *print_list(pdl__page_t *page, const char *format, va_list list)
 {
     va_list again;
@@ -41,6 +61,7 @@ static const char *print_list(pdl__page_t *page, const char *format, va_list lis
         return "";
     }
     vsnprintf(text, (size_t)length + 1, format, list);
+    hide_unknown(text);
     return text;
 }
 
@@ -117,6 +138,26 @@ void pdl__page_say(pdl__page_t *page, const char *format, ...)
     element(page, "<p>", text, "</p>\n");
 }
 
+void pdl__page_note(pdl__page_t *page, const char *format, ...)
+{
+    const char *text;
+
+    PRINTED(page, format, text);
+    element(page, "<p class=\"meta\">", text, "</p>\n");
+}
+
+void pdl__page_list(pdl__page_t *page, const char *text)
+{
+    if (!page->text) fputs("<ul class=\"why\">\n", page->stream);
+    while (*text != '\0') {
+        size_t length = strcspn(text, "\n");
+
+        if (length > 0) element(page, "<li>", pdl__page_print(page, "%.*s", (int)length, text), "</li>\n");
+        text += length + (text[length] == '\n');
+    }
+    if (!page->text) fputs("</ul>\n", page->stream);
+}
+
 /* A file of its own, for papers and slides. */
 static pdl_status_t write_chart(pdl__page_t *page, const pdl__chart_t *chart)
 {
@@ -177,7 +218,7 @@ static void end_row(pdl__page_t *page)
     fputs("</tr>\n", page->stream);
 }
 
-void pdl__page_row(pdl__page_t *page)
+static void begin_row(pdl__page_t *page, const char *tag)
 {
     if (page->text) {
         pdl_table_row(page->table, PDL_ROW_PLAIN);
@@ -185,7 +226,17 @@ void pdl__page_row(pdl__page_t *page)
     }
     end_row(page);
     page->column = 0;
-    fputs("<tr>", page->stream);
+    fputs(tag, page->stream);
+}
+
+void pdl__page_row(pdl__page_t *page)
+{
+    begin_row(page, "<tr>");
+}
+
+void pdl__page_row_faint(pdl__page_t *page)
+{
+    begin_row(page, "<tr class=\"not\">");
 }
 
 void pdl__page_cell(pdl__page_t *page, const char *format, ...)
@@ -210,6 +261,7 @@ void pdl__page_seconds(pdl__page_t *page, double seconds)
 {
     char text[PDL_FORMAT_SIZE];
 
+    if (fabs(seconds) < 1e-12) seconds = 0; /* what rounding leaves of a difference */
     pdl__page_cell(page, "%s", isfinite(seconds) ? pdl_format_seconds(seconds, text) : "-");
 }
 

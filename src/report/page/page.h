@@ -31,11 +31,16 @@ void pdl__page_section_end(pdl__page_t *page);
 /* The answer, in one or two sentences. */
 void pdl__page_answer(pdl__page_t *page, const char *format, ...) PDL_PRINTF(2, 3);
 void pdl__page_say(pdl__page_t *page, const char *format, ...) PDL_PRINTF(2, 3);
+/* Where something comes from, in small letters. */
+void pdl__page_note(pdl__page_t *page, const char *format, ...) PDL_PRINTF(2, 3);
+/* Sentences, one a line of `text`, as a list. */
+void pdl__page_list(pdl__page_t *page, const char *text);
 /* `how` says in a line how to read it. Nothing to draw is said instead. */
 void pdl__page_chart(pdl__page_t *page, pdl__chart_t *chart, const char *how);
 /* Borrows `columns` until the table ends. The first column names the row. */
 void pdl__page_table(pdl__page_t *page, const char *caption, const pdl_column_t *columns, int count);
 void pdl__page_row(pdl__page_t *page);
+void pdl__page_row_faint(pdl__page_t *page); /* of what is not possible */
 void pdl__page_cell(pdl__page_t *page, const char *format, ...) PDL_PRINTF(2, 3);
 void pdl__page_seconds(pdl__page_t *page, double seconds); /* a cell; "-" where it is not known */
 void pdl__page_bytes(pdl__page_t *page, double bytes);
@@ -61,6 +66,14 @@ typedef struct pdl__ranked {
 } pdl__ranked_t;
 pdl__ranked_t *pdl__page_rank(pdl__page_t *page, const pdl_json_value_t      *list,
                               double (*score)(const pdl_json_value_t *), int *count);
+
+/* A part of the time of a candidate, or of its memory. */
+typedef struct pdl__plan_part {
+    const char *key, *name;
+    pdl__look_t look;
+} pdl__plan_part_t;
+#define PDL__PLAN_PARTS 9
+extern const pdl__plan_part_t pdl__plan_times[PDL__PLAN_PARTS];
 
 /* The rules of style of a page. */
 void pdl__page_style(FILE *stream);

@@ -13,32 +13,27 @@
 #define MOST_LAYERS 40
 #define MOST_BLOCKS 32
 
-/* A part of the time of a candidate, or of its memory. */
-typedef struct part {
-    const char *key, *name;
-    pdl__look_t look;
-} part_t;
-
-static const part_t times[] = {{"forward_s", "forward", PDL__LOOK_FORWARD},
-                               {"backward_s", "backward", PDL__LOOK_BACKWARD},
-                               {"update_s", "update", PDL__LOOK_UPDATE},
-                               {"comm.layer_s", "layer communication", PDL__LOOK_LAYER},
-                               {"comm.halo_s", "halo exchange", PDL__LOOK_HALO},
-                               {"comm.gradient_s", "gradient exchange", PDL__LOOK_GRADIENT},
-                               {"comm.stage_s", "stage transfer", PDL__LOOK_STAGE},
-                               {"bubble_s", "bubble", PDL__LOOK_IDLE},
-                               {"io_s", "input", PDL__LOOK_INPUT}};
-static const part_t bytes[] = {{"memory.weights", "weights", PDL__LOOK_NEXT},
-                               {"memory.gradients", "gradients", PDL__LOOK_NEXT},
-                               {"memory.optimizer", "optimizer", PDL__LOOK_NEXT},
-                               {"memory.saved_activations", "saved activations", PDL__LOOK_NEXT},
-                               {"memory.transient", "transient", PDL__LOOK_NEXT},
-                               {"memory.buffers", "buffers", PDL__LOOK_NEXT},
-                               {"memory.workspace", "workspace", PDL__LOOK_NEXT},
-                               {"memory.context", "context", PDL__LOOK_NEXT},
-                               {"memory.margin", "margin", PDL__LOOK_IDLE}};
-#define PARTS 9
-#define BARS  (PARTS + 3)
+const pdl__plan_part_t        pdl__plan_times[PDL__PLAN_PARTS] = {{"forward_s", "forward", PDL__LOOK_FORWARD},
+                                                                  {"backward_s", "backward", PDL__LOOK_BACKWARD},
+                                                                  {"update_s", "update", PDL__LOOK_UPDATE},
+                                                                  {"comm.layer_s", "layer communication", PDL__LOOK_LAYER},
+                                                                  {"comm.halo_s", "halo exchange", PDL__LOOK_HALO},
+                                                                  {"comm.gradient_s", "gradient exchange",
+                                                                   PDL__LOOK_GRADIENT},
+                                                                  {"comm.stage_s", "stage transfer", PDL__LOOK_STAGE},
+                                                                  {"bubble_s", "bubble", PDL__LOOK_IDLE},
+                                                                  {"io_s", "input", PDL__LOOK_INPUT}};
+static const pdl__plan_part_t bytes[PDL__PLAN_PARTS] = {{"memory.weights", "weights", PDL__LOOK_NEXT},
+                                                        {"memory.gradients", "gradients", PDL__LOOK_NEXT},
+                                                        {"memory.optimizer", "optimizer", PDL__LOOK_NEXT},
+                                                        {"memory.saved_activations", "saved activations",
+                                                         PDL__LOOK_NEXT},
+                                                        {"memory.transient", "transient", PDL__LOOK_NEXT},
+                                                        {"memory.buffers", "buffers", PDL__LOOK_NEXT},
+                                                        {"memory.workspace", "workspace", PDL__LOOK_NEXT},
+                                                        {"memory.context", "context", PDL__LOOK_NEXT},
+                                                        {"memory.margin", "margin", PDL__LOOK_IDLE}};
+#define BARS (PDL__PLAN_PARTS + 3)
 
 static const char *mesh_of(pdl__page_t *page, const pdl_json_value_t *candidate)
 {
@@ -47,7 +42,7 @@ static const char *mesh_of(pdl__page_t *page, const pdl_json_value_t *candidate)
     for (const pdl_json_value_t *axis = pdl_json_first(candidate, "mesh"); axis != NULL; axis = axis->next)
         if (axis->kind == PDL_JSON_NUMBER && axis->number > 1)
             text = pdl__page_print(page, "%s%s%s %.0f", text, *text != '\0' ? " x " : "", axis->key, axis->number);
-    return pdl__page_or(text, "1");
+    return text;
 }
 
 static const pdl_json_value_t *largest_limit(const pdl_json_value_t *candidate)
@@ -59,15 +54,13 @@ static const pdl_json_value_t *largest_limit(const pdl_json_value_t *candidate)
     return most;
 }
 
-/* A sentence a line. */
-static void explain(pdl__page_t *page, const char *text)
+/* A share in percent, a factor or a number of devices: each limit has its own measure. */
+static const char *measure_of(pdl__page_t *page, const pdl_json_value_t *limit)
 {
-    while (*text != '\0') {
-        size_t length = strcspn(text, "\n");
+    double value = pdl_json_number_of(limit, "share");
 
-        if (length > 0) pdl__page_say(page, "%.*s", (int)length, text);
-        text += length + (text[length] == '\n');
-    }
+    if (value <= 1) return pdl__page_print(page, "%.0f %%", 100 * value);
+    return value == floor(value) ? pdl__page_print(page, "%.0f", value) : pdl__page_print(page, "x%.2f", value);
 }
 
 static void answer(pdl__page_t *page, const pdl__document_t *plan, const pdl_json_value_t *best)
@@ -82,17 +75,29 @@ static void answer(pdl__page_t *page, const pdl__document_t *plan, const pdl_jso
         return;
     }
     pdl__page_answer(page, "%s (%s): %s per iteration [%s to %s]%s%s.",
-                     pdl__page_or(pdl_json_text_of(best, "strategy"), "?"), mesh_of(page, best),
+                     pdl__page_or(pdl_json_text_of(best, "strategy"), "?"),
+                     pdl__page_or(mesh_of(page, best), "one device"),
                      pdl_format_seconds(pdl_json_number_of(best, "total_s"), total),
                      pdl_format_seconds(pdl_json_number_of(best, "low_s"), low),
                      pdl_format_seconds(pdl_json_number_of(best, "high_s"), high),
                      isfinite(epoch_s) ? ", per epoch " : "",
                      isfinite(epoch_s) ? pdl_format_seconds(epoch_s, epoch) : "");
     if (pdl_json_text_of(plan->head, "explanation") != NULL)
-        explain(page, pdl_json_text_of(plan->head, "explanation"));
+        pdl__page_list(page, pdl_json_text_of(plan->head, "explanation"));
     else if (limit != NULL)
-        pdl__page_say(page, "%s is %.0f %%: %s.", pdl__page_or(pdl_json_text_of(limit, "name"), "?"),
-                      100 * pdl_json_number_of(limit, "share"), pdl__page_or(pdl_json_text_of(limit, "hint"), ""));
+        pdl__page_say(page, "%s is %s: %s.", pdl__page_or(pdl_json_text_of(limit, "name"), "?"),
+                      measure_of(page, limit), pdl__page_or(pdl_json_text_of(limit, "hint"), ""));
+}
+
+/* The unit once, where it is the same. */
+static const char *between(pdl__page_t *page, double low_s, double high_s)
+{
+    char  low[PDL_FORMAT_SIZE], high[PDL_FORMAT_SIZE];
+    char *unit = strchr(pdl_format_seconds(low_s, low), ' '),
+         *other = strchr(pdl_format_seconds(high_s, high), ' ');
+
+    if (unit != NULL && other != NULL && strcmp(unit, other) == 0) *unit = '\0';
+    return pdl__page_print(page, "%s to %s", low, high);
 }
 
 static void ranking(pdl__page_t *page, const pdl__document_t *plan)
@@ -102,7 +107,7 @@ static void ranking(pdl__page_t *page, const pdl__document_t *plan)
         {"iteration", PDL_RIGHT}, {"interval", PDL_RIGHT}, {"epoch", PDL_RIGHT},
         {"samples/s", PDL_RIGHT}, {"memory", PDL_RIGHT},   {"limit, or why it is not possible", PDL_LEFT}};
     int  count = 0, possible = 0;
-    char low[PDL_FORMAT_SIZE], high[PDL_FORMAT_SIZE];
+    char text[PDL_FORMAT_SIZE];
 
     for (const pdl_json_value_t *c = pdl_json_first(plan->head, "candidates"); c != NULL; c = c->next) {
         count++;
@@ -114,29 +119,26 @@ static void ranking(pdl__page_t *page, const pdl__document_t *plan)
         const pdl_json_value_t *limit = largest_limit(c);
         double                  low_s = pdl_json_number_of(c, "low_s"), high_s = pdl_json_number_of(c, "high_s");
 
-        pdl__page_row(page);
+        (pdl_json_true(c, "feasible") ? pdl__page_row : pdl__page_row_faint)(page);
         pdl__page_cell(page, "%s", pdl__page_or(pdl_json_text_of(c, "strategy"), "?"));
-        pdl__page_cell(page, "%s", mesh_of(page, c));
+        pdl__page_cell(page, "%s", pdl__page_or(mesh_of(page, c), pdl_json_true(c, "feasible") ? "1" : "-"));
         if (pdl_json_number_of(c, "batch") > 0)
             pdl__page_cell(page, "%.0f", pdl_json_number_of(c, "batch"));
         else
             pdl__page_cell(page, "-");
         pdl__page_seconds(page, pdl_json_number_of(c, "total_s"));
-        pdl__page_cell(page, "%s",
-                       isfinite(low_s) ? pdl__page_print(page, "%s to %s", pdl_format_seconds(low_s, low),
-                                                         pdl_format_seconds(high_s, high))
-                                       : "-");
+        pdl__page_cell(page, "%s", isfinite(low_s) ? between(page, low_s, high_s) : "-");
         pdl__page_seconds(page, pdl_json_number_of(c, "epoch_s"));
         pdl__page_cell(page, "%s",
                        isfinite(pdl_json_number_of(c, "samples_per_s"))
-                           ? pdl_format_short(pdl_json_number_of(c, "samples_per_s"), low)
+                           ? pdl_format_short(pdl_json_number_of(c, "samples_per_s"), text)
                            : "-");
         pdl__page_bytes(page, pdl_json_number_of(c, "memory_bytes"));
         if (!pdl_json_true(c, "feasible"))
             pdl__page_cell(page, "%s", pdl__page_or(pdl_json_text_of(c, "reason"), "not possible"));
         else if (limit != NULL)
-            pdl__page_cell(page, "%s %.0f %%", pdl__page_or(pdl_json_text_of(limit, "name"), "?"),
-                           100 * pdl_json_number_of(limit, "share"));
+            pdl__page_cell(page, "%s %s", pdl__page_or(pdl_json_text_of(limit, "name"), "?"),
+                           measure_of(page, limit));
     }
     pdl__page_table_end(page);
 }
@@ -177,9 +179,9 @@ static double *values_of(pdl__page_t *page, const bars_t *bars, const char *key)
 }
 
 /* Parts that are nothing everywhere are left out. */
-static void add_parts(pdl__page_t *page, bars_t *bars, const part_t *parts)
+static void add_parts(pdl__page_t *page, bars_t *bars, const pdl__plan_part_t *parts)
 {
-    for (int p = 0; p < PARTS; p++) {
+    for (int p = 0; p < PDL__PLAN_PARTS; p++) {
         double *values = values_of(page, bars, parts[p].key);
         bool    any = false;
 
@@ -227,22 +229,22 @@ static void parts_table(pdl__page_t *page, const bars_t *bars, const char *capti
 
 static void where_time_goes(pdl__page_t *page, const pdl__document_t *plan, const pdl_json_value_t *best)
 {
-    const pdl_json_value_t *limit = largest_limit(best);
-    const part_t           *most = times;
+    double                  most_s = 0, total_s = pdl_json_number_of(best, "total_s");
+    const pdl__plan_part_t *most = NULL;
     bars_t                  bars;
 
     find_bars(page, plan, "total_s", &bars);
     if (bars.count == 0) return;
-    for (size_t p = 1; p < sizeof(times) / sizeof(times[0]); p++)
-        if (pdl_json_number_of(best, times[p].key) > pdl_json_number_of(best, most->key)) most = &times[p];
-    if (limit != NULL)
-        pdl__page_section(page, "Where the time goes: %s takes %.0f %%",
-                          pdl__page_or(pdl_json_text_of(limit, "name"), "?"),
-                          100 * pdl_json_number_of(limit, "share"));
+    for (int p = 0; p < PDL__PLAN_PARTS; p++) {
+        if (!(pdl_json_number_of(best, pdl__plan_times[p].key) > most_s)) continue;
+        most = &pdl__plan_times[p];
+        most_s = pdl_json_number_of(best, most->key);
+    }
+    if (most != NULL && total_s > 0)
+        pdl__page_section(page, "Where the time goes: %s takes %.0f %%", most->name, 100 * most_s / total_s);
     else
-        pdl__page_section(page, "Where the time goes: %s takes %.0f %%", most->name,
-                          100 * pdl_json_number_of(best, most->key) / pdl_json_number_of(best, "total_s"));
-    add_parts(page, &bars, times);
+        pdl__page_section(page, "Where the time goes");
+    add_parts(page, &bars, pdl__plan_times);
     bars.series[bars.series_count++] = (pdl__series_t){.name = "90 % interval",
                                                        .mark = PDL__MARK_INTERVAL,
                                                        .x = values_of(page, &bars, "total_s"),
@@ -354,8 +356,10 @@ static void draw_blocks(pdl__page_t *page, const pdl__document_t *plan)
                                     .x = blocks.seconds[k],
                                     .y = blocks.band,
                                     .count = blocks.count};
-    pdl__page_chart(page, &chart,
-                    "Blocks in the order of the network; a bar is what all layers of one take in an update.");
+    pdl__page_chart(
+        page, &chart,
+        "Blocks in the order of the network; a bar is what all layers of one take in an update, communication of "
+        "layers and stages with it.");
 }
 
 static void layers(pdl__page_t *page, const pdl__document_t *plan)
@@ -366,14 +370,15 @@ static void layers(pdl__page_t *page, const pdl__document_t *plan)
                                            {"output", PDL_RIGHT},        {"saved", PDL_RIGHT}};
     int                       count;
     pdl__ranked_t *ranked = pdl__page_rank(page, pdl_json_first(plan->head, "layers"), layer_seconds, &count);
-    double         all = 0;
+    double         stages = pdl_json_number_of(pdl_json_first(plan->head, "candidates"), "mesh.pipeline"), all = 0;
     char           text[PDL_FORMAT_SIZE];
 
     if (count == 0) return;
     for (int i = 0; i < count; i++) all += ranked[i].score;
-    pdl__page_section(page, "Layers: %s takes most, %.0f %% of %s",
+    pdl__page_section(page, "Layers: %s takes most, %.0f %% of %s%s",
                       pdl__page_or(pdl_json_text_of(ranked[0].value, "name"), "?"), 100 * ranked[0].score / all,
-                      pdl_format_seconds(all, text));
+                      pdl_format_seconds(all, text),
+                      stages > 1 ? pdl__page_print(page, " that the %.0f stages take together", stages) : "");
     draw_blocks(page, plan);
     pdl__page_table(page,
                     pdl__page_print(page, "The %d of %d layers that take most of an update of the best plan",

@@ -105,6 +105,24 @@ static int find_classes(const pdl_json_value_t *summary, class_t classes[CLASSES
     return count;
 }
 
+/* As parts of plans and timelines look; classes that these have not take the hues that are left. */
+static pdl__look_t look_of(const char *name)
+{
+    static const struct {
+        const char *name;
+        pdl__look_t look;
+    } looks[] = {{"products, forward", PDL__LOOK_FORWARD}, {"products, backward", PDL__LOOK_BACKWARD},
+                 {"normalisation", PDL__LOOK_NORM},        {"element-wise", PDL__LOOK_ELEMENT},
+                 {"conversion", PDL__LOOK_HALO},           {"update", PDL__LOOK_UPDATE},
+                 {"redistribution", PDL__LOOK_LAYER},      {"gradient exchange", PDL__LOOK_GRADIENT},
+                 {"copies to the host", PDL__LOOK_STAGE},  {"waiting for samples", PDL__LOOK_INPUT},
+                 {"between operations", PDL__LOOK_IDLE}};
+
+    for (size_t i = 0; i < sizeof(looks) / sizeof(looks[0]); i++)
+        if (strcmp(looks[i].name, name) == 0) return looks[i].look;
+    return PDL__LOOK_NEXT;
+}
+
 static void draw_classes(pdl__page_t *page, const class_t *classes, int count)
 {
     static const char *const bands[] = {"projected", "simulated", "measured"};
@@ -123,8 +141,12 @@ static void draw_classes(pdl__page_t *page, const class_t *classes, int count)
         x[0] = classes[i].projected;
         x[1] = classes[i].simulated;
         x[2] = classes[i].measured;
-        series[i] =
-            (pdl__series_t){.name = classes[i].name, .mark = PDL__MARK_BAR, .x = x, .y = places, .count = 3};
+        series[i] = (pdl__series_t){.name = classes[i].name,
+                                    .mark = PDL__MARK_BAR,
+                                    .look = look_of(classes[i].name),
+                                    .x = x,
+                                    .y = places,
+                                    .count = 3};
     }
     pdl__page_chart(page, &chart,
                     "The same update in three ways; a part that is longer below was slower than expected.");

@@ -22,7 +22,7 @@ static void write_command(pdl__page_t *page, const pdl__document_t *document)
     for (const pdl_json_value_t *word = pdl_json_first(document->head, "command"); word != NULL;
          word = word->next) {
         if (word->kind != PDL_JSON_STRING) continue;
-        if (!any) fputs(page->text ? "$ " : "<p class=\"command\"><code>", stream);
+        if (!any) fputs(page->text ? "$ " : "<p class=\"meta command\"><code>", stream);
         fputs(any ? " " : "", stream);
         if (page->text)
             for (const char *c = word->text; *c != '\0'; c++) fputc((unsigned char)*c >= 0x20 ? *c : ' ', stream);
@@ -47,9 +47,9 @@ static void write_document(pdl__page_t *page, const pdl__document_t *document)
         pdl__page_values(page, document);
     pdl__page_section_end(page);
     write_command(page, document);
-    pdl__page_say(page, "%s: %s, written by paradl %s%s%s", document->name, document->kind,
-                  pdl__page_or(version, "of unknown version"), hash != NULL ? ", model " : "",
-                  hash != NULL ? hash : "");
+    pdl__page_note(page, "%s: %s, written by paradl %s%s%s", document->name, document->kind,
+                   pdl__page_or(version, "of unknown version"), hash != NULL ? ", model " : "",
+                   hash != NULL ? hash : "");
 }
 
 void pdl__page_documents(pdl__page_t *page, const pdl_documents_t *documents)

@@ -24,5 +24,7 @@ void pdl__trace_still(pdl__page_t *page, const pdl__events_t *events);
 void pdl__trace_beside(pdl__page_t *page, const pdl_documents_t *documents);
 /* "projected", "simulated" or "measured". */
 const char *pdl__trace_source(const pdl__document_t *trace);
+/* 0 for measured, 1 simulated, 2 projected, 3 others: what is nearer to reality stands above. */
+int pdl__trace_place(const pdl__document_t *trace);
 
 #endif

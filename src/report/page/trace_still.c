@@ -203,11 +203,9 @@ static void draw_rows(pdl__page_t *page, const still_t *still, const pdl__events
     draw_path(page, still, events);
     fputs("</svg>\n</div><figcaption>", page->stream);
     pdl__chart_escape(title, page->stream);
-    fprintf(page->stream,
-            ": a rectangle is an operation, named when it is pointed at%s%s%s.</figcaption></figure>\n",
+    fprintf(page->stream, ": a rectangle is an operation, named when it is pointed at%s%s.</figcaption></figure>\n",
             events->path.step_count > 0 ? "; the line below it is the critical path" : "",
-            events->path.arrow_count > 0 ? ", lines between ranks are messages" : "",
-            still->slices < still->all_slices ? "; the picture shows the first moments" : "");
+            events->path.arrow_count > 0 ? ", lines between ranks are messages" : "");
 }
 
 /* Classes with their colours, for the still and for what moves. */
@@ -230,21 +228,21 @@ static void write_legend(pdl__page_t *page, const pdl__events_t *events)
 
 void pdl__trace_still(pdl__page_t *page, const pdl__events_t *events)
 {
-    still_t still;
-    char    text[PDL_FORMAT_SIZE];
+    const char *title = "Timeline";
+    still_t     still;
+    char        text[PDL_FORMAT_SIZE];
 
     if (page->text || !find_still(page, events, false, &still)) return;
-    pdl__page_section(page, "Timeline: %s of %lld %s on %s%d %s",
-                      pdl_format_seconds(1e-9 * (double)(still.last_ns - still.first_ns), text),
-                      (long long)still.slices, still.slices == 1 ? "operation" : "operations",
-                      still.tracks < still.all_tracks ? "the first of " : "", still.all_tracks,
-                      still.all_tracks == 1 ? "track" : "tracks");
+    pdl__page_section(page, "Timeline of %d %s", still.all_tracks, still.all_tracks == 1 ? "track" : "tracks");
     write_legend(page, events);
-    draw_rows(page, &still, events, "Timeline");
+    if (still.slices < still.all_slices || still.tracks < still.all_tracks)
+        title = pdl__page_print(page, "The first %s, on %d of %d tracks",
+                                pdl_format_seconds(1e-9 * (double)(still.last_ns - still.first_ns), text),
+                                still.tracks, still.all_tracks);
+    draw_rows(page, &still, events, title);
 }
 
-/* Measured above simulated above projected. */
-static int nearer_to_reality(const pdl__document_t *trace)
+int pdl__trace_place(const pdl__document_t *trace)
 {
     static const char *const sources[] = {"measured", "simulated", "projected"};
     int                      place = 0;
@@ -266,7 +264,7 @@ void pdl__trace_beside(pdl__page_t *page, const pdl_documents_t *documents)
         for (int i = 0; i < documents->count && count < MOST_BESIDE; i++) {
             const pdl__document_t *trace = &documents->item[i];
 
-            if (strcmp(trace->kind, "trace") != 0 || nearer_to_reality(trace) != place ||
+            if (strcmp(trace->kind, "trace") != 0 || pdl__trace_place(trace) != place ||
                 !find_still(page, trace->events, true, &still[count]))
                 continue;
             if (still[count].last_ns - still[count].first_ns > span_ns)
