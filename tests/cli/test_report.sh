@@ -98,6 +98,8 @@ has plan.json.html "Roofline: relu takes most"
 expect 0 plan --model resnet50 --system abci-v --devices 8 --strategy data --batch 256 --json --explain
 cp out resnet.json
 expect 0 report resnet.json -o resnet.html
+has model.json.html "<h3>layers: "
+has model.json.html ">cross_entropy<"
 has resnet.html "Sensitivity: peak of the device matters most"
 has run.jsonl.html "distribution of the times of updates"
 has validation.json.html "Error over devices"
@@ -133,6 +135,18 @@ expect 0 train serial.yaml --data synthetic --samples 64 --threads 1 --epochs 1 
 expect 0 report projected.json measured.json -o timelines.html
 python3 check.py timelines.html 2 || fail "the page of timelines"
 has timelines.html "measured beside projected"
+has timelines.html "Layers of the first rank in an iteration"
+python3 - <<'PY' || fail "layers of timelines: other sums than those of their operations"
+import json, re
+base, text = json.load(open("projected.json"))["traceEvents"], open("timelines.html").read()
+table = text[text.index("Layers of the first rank"):].split("</table>")[0]
+rows = dict(re.findall(r'<th scope="row">([^<]*)</th><td class="n">([^<]*)<', table))
+assert set(rows) == {e["name"].split(" ", 1)[1] for e in base if e["ph"] == "X" and e["name"].split()[0] in ("forward", "backward", "dgrad", "wgrad")}, rows
+for layer, shown in rows.items():
+    sum_us = sum(e["dur"] for e in base if e["ph"] == "X" and " " in e["name"] and e["name"].split(" ", 1)[1] == layer and e["name"].split()[0] in ("forward", "backward", "dgrad", "wgrad"))
+    value, unit = shown.split()
+    assert abs(float(value) * {"ns": 1e-3, "us": 1, "ms": 1e3}[unit] / sum_us - 1) < 6e-3, (layer, shown, sum_us)
+PY
 python3 - <<'PY' || fail "the still of a timeline"
 import json, re
 text = open("timelines.html").read()
@@ -177,6 +191,7 @@ for devices in 1 2 4; do
 done
 expect 0 report devices-4.json devices-1.json devices-2.json -o scaling.html
 has scaling.html "time of a sample over devices"
+has scaling.html "Parts of an iteration of the best strategy, the largest difference first"
 has scaling.html "<title>data, 4: "
 
 # A plan file alone: what it lacks is computed by the commands that the page names.

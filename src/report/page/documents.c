@@ -21,11 +21,36 @@
 static const struct known {
     const char *kind;
     int         version;
-} known[] = {{"plan-result", 1}, {"plan-simulation", 1}, {"collective", 1},       {"sweep", 1},
-             {"run", 1},         {"validation", 1},      {"published", 1},        {"bench", 1},
-             {"topology", 1},    {"model", 1},           {"system", 1},           {"program", 1},
-             {"dataset", 1},     {"evaluation", 1},      {"prediction", 1},       {"trace", 1},
-             {"scaling", 1},     {"verification", 1},    {"device-validation", 1}};
+} known[] = {{"plan-result", 1},
+             {"plan-simulation", 1},
+             {"collective", 1},
+             {"sweep", 1},
+             {"run", 1},
+             {"validation", 1},
+             {"published", 1},
+             {"bench", 1},
+             {"topology", 1},
+             {"model", 1},
+             {"system", 1},
+             {"program", 1},
+             {"dataset", 1},
+             {"evaluation", 1},
+             {"prediction", 1},
+             {"trace", 1},
+             {"scaling", 1},
+             {"verification", 1},
+             {"device-validation", 1},
+             {"predictions", 1},
+             {"texts", 1},
+             {"collective-validation", 1},
+             {"checkpoint", 1},
+             {"networks", 1},
+             {"collective-prices", 1},
+             {"model-list", 1},
+             {"system-list", 1},
+             {"topology-list", 1},
+             {"dataset-list", 1},
+             {"algorithm-list", 1}};
 
 static void drop_events(const pdl__document_t *trace)
 {

@@ -271,6 +271,7 @@ static void list_changes(pdl__page_t *page, const pdl_json_value_t *points, cons
 static const char *name_changes(pdl__page_t *page, const pdl_json_value_t *points, const char *over, bool hosts)
 {
     const char *text = "", *last = "";
+    int         changes = 0;
     char        at[PDL_FORMAT_SIZE];
 
     for (const pdl_json_value_t *point = points; point != NULL; point = point->next) {
@@ -285,8 +286,9 @@ static const char *name_changes(pdl__page_t *page, const pdl_json_value_t *point
         text = pdl__page_print(page, "%s%s%s%s from %s", text, *text != '\0' ? ", " : "", name,
                                *text != '\0' ? "" : " is best", at);
         last = name;
+        changes++;
     }
-    return text;
+    return changes == 1 && *last != '\0' ? pdl__page_print(page, "%s is best everywhere", last) : text;
 }
 
 void pdl__page_sweep(pdl__page_t *page, const pdl__document_t *document)

@@ -207,7 +207,7 @@ void pdl__page_scaling(pdl__page_t *page, const pdl__document_t *scaling)
 
     for (const pdl_json_value_t *p = points; p != NULL; p = p->next) {
         if (last != NULL && strcmp(strategy_of(last), strategy_of(p)) != 0)
-            changes = pdl__page_print(page, "%s %s from %.0f devices on.", changes, strategy_of(p),
+            changes = pdl__page_print(page, "%s, %s from %.0f on", changes, strategy_of(p),
                                       pdl_json_number_of(p, "devices"));
         last = p;
         count++;
@@ -216,9 +216,13 @@ void pdl__page_scaling(pdl__page_t *page, const pdl__document_t *scaling)
                       pdl__page_or(pdl_json_text_of(scaling->head, "system"), "?"));
     if (last == NULL) return;
     if (isfinite(pdl_json_number_of(last, "efficiency")))
-        pdl__page_answer(page, "On %.0f devices the efficiency is %.0f %%; %s is best on %.0f.%s",
+        pdl__page_answer(page, "On %.0f devices the efficiency is %.0f %%; %s is best %s%s.",
                          pdl_json_number_of(last, "devices"), 100 * pdl_json_number_of(last, "efficiency"),
-                         strategy_of(points), pdl_json_number_of(points, "devices"), changes);
+                         strategy_of(points),
+                         *changes == '\0'
+                             ? "everywhere"
+                             : pdl__page_print(page, "on %.0f devices", pdl_json_number_of(points, "devices")),
+                         changes);
     pdl__page_section(page, "Rate over devices, %s scaling",
                       pdl__page_or(pdl_json_text_of(scaling->head, "scaling"), "weak"));
     found = find_curves(page, points, count, curves);

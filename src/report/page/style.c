@@ -13,7 +13,7 @@ static const char reading[] =
     ".answer{font-size:1.15rem;font-weight:600;background:var(--tint);border-left:.3rem solid var(--hue0);border-radius:.2rem;padding:.6rem .9rem}\n"
     ".why{margin:.6rem 0;padding-left:1.2rem}.why li{margin:.15rem 0}.meta,footer{color:var(--muted);font-size:.85rem}\n"
     ".wide{overflow-x:auto}figure{margin:0 0 1rem}.chart{display:block}.wide .chart{min-width:40rem}\n"
-    ".wide td:not(.n){min-width:5rem}.wide td:not(.n):last-child{min-width:11rem}.wide th[scope=row]:not(.n){overflow-wrap:anywhere;min-width:7.5rem}\n"
+    ".wide td:not(.n){min-width:5rem}.wide td:not(.n):last-child{min-width:11rem}.wide th[scope=row]:not(.n){overflow-wrap:anywhere;min-width:7.5rem}.wide th[scope=row]:nth-last-child(2):not(.n){min-width:min(17rem,45vw)}\n"
     "figcaption,caption{font-size:.9rem;text-align:left;padding:.3rem 0;color:var(--muted)}\n"
     "table{border-collapse:collapse;font-size:.875rem}\n"
     "th,td{padding:.2rem .45rem;border-bottom:1px solid var(--grid);text-align:left;vertical-align:top;font-weight:400}\n"

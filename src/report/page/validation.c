@@ -29,7 +29,7 @@ static void accuracy(pdl__page_t *page, const pdl_json_value_t *head)
                                            {"least", PDL_RIGHT}, {"in the interval", PDL_RIGHT}};
 
     pdl__page_section(page, "Accuracy by source, strategy and model");
-    pdl__page_table(page, "1 - |projected - measured| / measured", columns, 6);
+    pdl__page_table(page, "Accuracy: 1 - |projected - measured| / measured", columns, 6);
     accuracy_row(page, "", "all rows", pdl_json_get(head, "all"));
     accuracy_row(page, "", "core rows", pdl_json_get(head, "core"));
     for (size_t g = 0; g < sizeof(groups) / sizeof(groups[0]); g++)
