@@ -50,6 +50,12 @@ typedef struct pdl_case {
     const pdl_dataset_t    *dataset;
 } pdl_case_t;
 
+/* Whether a pipeline leaves gradients of weights to passes of their own. */
+static inline bool pdl__divides_passes(const pdl_case_t *c)
+{
+    return c->schedule == PDL_SCHEDULE_ZERO_BUBBLE && c->run_mode == PDL_TRAINING && c->pipeline > 1;
+}
+
 /* The passes of the latest case, of any sharding. */
 typedef struct pdl__passes {
     pdl_case_t           key;

@@ -22,14 +22,14 @@ pdl_pipeline_t pdl_pipeline_of_plan(const pdl_plan_t *plan)
                             .training = plan->run_mode == PDL_TRAINING};
 }
 
-static bool divides(const pdl_pipeline_t *p)
+bool pdl_pipeline_divides(const pdl_pipeline_t *p)
 {
     return p->training && p->schedule == PDL_SCHEDULE_ZERO_BUBBLE;
 }
 
 int64_t pdl_pipeline_op_count(const pdl_pipeline_t *p)
 {
-    return p->micro_batches * p->chunks * (divides(p) ? 3 : p->training ? 2 : 1);
+    return p->micro_batches * p->chunks * (pdl_pipeline_divides(p) ? 3 : p->training ? 2 : 1);
 }
 
 /* Micro-batches with the last group filled up: the order of whole groups has no circles, and leaving out passes
@@ -120,7 +120,7 @@ void pdl_pipeline_order(const pdl_pipeline_t *p, int stage, pdl_pipeline_op_t *o
 {
     pdl_pipeline_walk_t walk = pdl_pipeline_begin(p, stage);
 
-    if (divides(p)) {
+    if (pdl_pipeline_divides(p)) {
         divided_order(p, stage, ops);
         return;
     }

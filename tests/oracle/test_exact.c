@@ -74,6 +74,7 @@ static void random_parameters(pdl_parameters_t *p)
     pdl_parameters_default(p);
     p->overlap_gradients = between(0, 3) > 0;
     p->overlap_stages = between(0, 1);
+    p->zero_bubble = between(0, 3) > 0;
     p->fused_attention = between(0, 1);
     p->pack_gradients = between(0, 1);
 }

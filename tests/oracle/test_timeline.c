@@ -184,6 +184,8 @@ static void programs_take_what_is_projected(void)
                 if (pdl_oracle_plan(oracle, &config, &plan)) continue;
                 compare(oracle, plan, &config);
                 compared++;
+                plan->schedule = config.schedule = PDL_SCHEDULE_ZERO_BUBBLE;
+                if (config.pipeline == 8) compare(oracle, plan, &config);
                 pdl_plan_destroy(plan);
             }
         }

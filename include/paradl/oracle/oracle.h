@@ -92,6 +92,7 @@ extern "C" {
 #define PDL_SWITCH_MAP(X)                                                                                        \
     X(overlap_gradients, 1, "gradient exchange runs during backward")                                            \
     X(overlap_stages, 1, "transfers between pipeline stages run during computation")                             \
+    X(zero_bubble, 1, "pipelines may make gradients of weights later than those of inputs, when a stage would wait")  \
     X(even_stages, 0, "stages have as many blocks each, the first the embedding too and the last the logits; else they take equally long") \
     X(scattered_sends, 0, "tensor ranks send a part each of what passes between stages and gather it in their node") \
     X(pack_gradients, 1, "data parallelism exchanges packed gradients, not tensor by tensor")                    \

@@ -46,6 +46,9 @@ typedef struct pdl_pipeline_op {
 /* The pipeline of a plan. */
 pdl_pipeline_t pdl_pipeline_of_plan(const pdl_plan_t *plan);
 
+/* Whether backward passes are divided: gradients of weights are left to passes of their own. */
+bool pdl_pipeline_divides(const pdl_pipeline_t *pipeline);
+
 /* Passes of every stage. */
 int64_t pdl_pipeline_op_count(const pdl_pipeline_t *pipeline);
 

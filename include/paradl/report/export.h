@@ -30,6 +30,9 @@ typedef struct pdl_export {
 extern const char *const pdl_export_names[];
 #define PDL_EXPORT_COUNT 6
 
+/* Whether it runs pipelines that make gradients of weights in passes of their own; of a name that is none, true. */
+bool pdl_export_has_zero_bubble(const char *framework);
+
 /* Writes the files into a folder that exists, and to `stream` which they are and what they do not say. A framework that cannot
    train such a network at all is refused. */
 pdl_status_t pdl_report_export(const pdl_export_t *what, const char *framework, const char *folder, FILE *stream);

@@ -105,15 +105,17 @@ static double share_of(double part, double whole)
 
 /* The exchange of a bucket may begin when its gradients are ready: the last one ends at the latest of
    "ready at r, then everything that remains" over all points. Interleaved stages go through their virtual stages with as many
-   micro-batches as there are stages, so gradients are ready in the last so many. Updated weights are gathered while the next
-   forward pass runs. */
+   micro-batches as there are stages, so gradients are ready in the last so many; where passes are divided, in the last one that
+   makes those of weights. Updated weights are gathered while the next forward pass runs. */
 static double exposed_part(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_stages_t *st,
                            const pdl__gradient_cost_t *e, double item_bytes)
 {
     const pdl_sums_t *s = &st->sums[st->heaviest_stage];
     double            passes =
         c->virtual_stages > 1 ? (double)(c->pipeline < c->micro_batches ? c->pipeline : c->micro_batches) : 1;
-    double backward = passes * (s->backward + s->layer_backward + s->halo_backward), end = 0;
+    double both = s->backward + s->layer_backward + s->halo_backward, end = 0;
+    if (pdl__divides_passes(c) && both > 0) passes = s->later / both;
+    double backward = passes * both;
     double forward = passes * (s->forward + s->layer_forward + s->halo_forward);
     double buckets = ceil(s->weights * item_bytes / oracle->p.bucket_bytes);
     double total = e->total_s - e->gather_s;

@@ -235,6 +235,19 @@ static void add_formats(const pdl_layer_t *layer, const pdl_local_t *local, pdl_
     if (traits->loss) s->logits += local->samples * local->x_elements;
 }
 
+double pdl__weight_share(const pdl_layer_t *layer, const pdl_local_t *local)
+{
+    double weight = (double)layer->flop_backward_weight * local->share_backward_weight;
+    double data = layer->needs_input_gradient ? (double)layer->flop_backward_data * local->share_backward_data : 0;
+
+    return weight > 0 ? weight / (weight + data) : 0;
+}
+
+bool pdl__divides_backward(const pdl_layer_t *layer)
+{
+    return pdl_layer_traits(layer)->work == PDL_WORK_MATRIX && layer->weights > 0;
+}
+
 bool pdl__outside_blocks(const pdl_model_t *model, int index)
 {
     if (pdl_layer_traits(pdl_model_layer(model, index))->loss) return true;
@@ -253,8 +266,12 @@ void pdl__price_layer(const pdl_pricing_t *pr, int index, pdl_sums_t *s)
     pdl__layer_seconds(&pr->profile->compute, layer, local, &forward, &backward);
     s->forward += forward + framework / 3;
     s->backward += backward + framework * 2 / 3;
-    double queue = s->queue_forward;
+    double queue = s->queue_forward, queue_backward = s->queue_backward;
     add_queue(pr, layer, forward, backward, s);
+    if (pdl__divides_backward(layer)) {
+        s->later += pdl__weight_share(layer, local) * (backward + framework * 2 / 3);
+        s->later_queue += (s->queue_backward - queue_backward) / 2;
+    }
     if (pdl_layer_is_matrix(layer)) s->matrix += forward + backward + framework;
     if (local->replication > 1) s->replicated += forward + backward;
     add_formats(layer, local, s);
@@ -446,6 +463,7 @@ void pdl__profile_destroy(pdl_profile_t *profile)
     free(profile->single);
     free(profile->run);
     free(profile->forward);
+    free(profile->later);
     for (int r = 0; r < PDL_RECOMPUTE_COUNT; r++) free(profile->pass[r]);
     pdl_partition_destroy(profile->partition);
     pdl_plan_destroy(profile->plan);

@@ -21,18 +21,19 @@ typedef struct pdl_sums {
     double queue_forward, queue_backward; /* host time to queue all of it */
     double startup;                       /* of layer collectives, the volume-free part */
     double allreduce;                     /* of layer collectives, those that sum */
-    double matrix;                        /* of computation, convolutions and linear layers */
-    double attention;                     /* forward of attention: what selective recompute repeats */
-    double attention_scores;              /* elements of unfused scores */
-    double replicated;                    /* computation that other ranks do as well */
-    double weights, tensors;              /* local elements; tensors */
-    double data_weights, data_tensors;    /* partial over the data axes only */
-    double full_weights;                  /* of the same layers, all elements */
-    double wide_weights, wide_tensors;    /* partial over the data axes and an inner one */
-    double host_gradients;                /* seconds to pass those through host memory once */
-    double host_replicated;               /* the same for weights of layers left whole */
-    double attentions;                    /* layers */
-    double outside, outside_queue; /* forward of logits and loss, which belong to no block, and its host time */
+    double later, later_queue; /* of backward, gradients of weights that a later pass may make; queueing them */
+    double matrix;             /* of computation, convolutions and linear layers */
+    double attention;          /* forward of attention: what selective recompute repeats */
+    double attention_scores;   /* elements of unfused scores */
+    double replicated;         /* computation that other ranks do as well */
+    double weights, tensors;   /* local elements; tensors */
+    double data_weights, data_tensors; /* partial over the data axes only */
+    double full_weights;               /* of the same layers, all elements */
+    double wide_weights, wide_tensors; /* partial over the data axes and an inner one */
+    double host_gradients;             /* seconds to pass those through host memory once */
+    double host_replicated;            /* the same for weights of layers left whole */
+    double attentions;                 /* layers */
+    double outside, outside_queue;     /* forward of logits and loss, which belong to no block, and its host time */
     double norm_inputs, pool_outputs, logits; /* elements that a framework may keep in other formats */
     pdl__repeated_t blocks;                   /* of layers in blocks that the plan has recomputed */
 } pdl_sums_t;
@@ -44,8 +45,10 @@ typedef struct pdl__stage_load {
     int    stage;
     double elements; /* of weights */
     double saved_bytes, transient_bytes, logits;
+    double later_bytes; /* after its backward pass, where gradients of weights are made later */
 } pdl__stage_load_t;
-#define PDL__LOAD_SETS (PDL_RECOMPUTE_COUNT + 1) /* by recomputation; one more where the host keeps what is kept */
+/* By recomputation, one more where the host keeps what is kept; all again where passes are divided. */
+#define PDL__LOAD_SETS (2 * (PDL_RECOMPUTE_COUNT + 1))
 
 /* Activations of the stages. */
 typedef struct pdl__stage_memory {
@@ -100,7 +103,8 @@ typedef struct pdl_profile {
     bool               even_stages; /* by blocks, not by time */
     double             send_share;  /* of what crosses a border of stages, that a rank sends */
     double            *run;         /* prefix sums of all that a micro-batch spends in a layer */
-    double            *forward;     /* of its forward pass, and of both with what is computed again: */
+    double            *forward;     /* of its forward pass */
+    double            *later; /* of backward, what may be made later; and of all with what is computed again: */
     double            *pass[PDL_RECOMPUTE_COUNT]; /* filled in for a case (pdl__case_stages) */
     pdl_compute_cost_t compute;
     double             largest_transfer; /* bytes, for buffers */
@@ -137,6 +141,12 @@ void pdl__price_transfer(const pdl_pricing_t *pricing, const pdl_transfer_t *tra
 bool pdl__transfer_skipped(const pdl_pricing_t *pricing, const pdl_transfer_t *transfer);
 /* Adds the costs of one compiled layer of the profile's program to the sums. */
 void pdl__price_layer(const pdl_pricing_t *pricing, int index, pdl_sums_t *sums);
+
+/* Of the backward pass of a layer, what makes the gradients of weights. */
+double pdl__weight_share(const pdl_layer_t *layer, const pdl_local_t *local);
+
+/* Whether a pass of its own may make them: both gradients are products. */
+bool pdl__divides_backward(const pdl_layer_t *layer);
 
 /* The loss, and the logits that it reads: no part of a block. */
 bool pdl__outside_blocks(const pdl_model_t *model, int index);

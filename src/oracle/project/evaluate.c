@@ -336,7 +336,8 @@ pdl_status_t pdl__lower_bound(pdl_oracle_t *oracle, const pdl_config_t *config, 
     if (status) return status;
     double stages = (double)c.pipeline, m = (double)c.micro_batches, v = (double)c.virtual_stages;
     double total = profile->run[profile->partition->layer_count];
-    *seconds = c.run_mode == PDL_INFERENCE ? 0 : total / stages * (m + (stages - 1) / v);
+    double fill = pdl__divides_passes(&c) ? 0 : (stages - 1) / v;
+    *seconds = c.run_mode == PDL_INFERENCE ? 0 : total / stages * (m + fill);
     return PDL_OK;
 }
 

@@ -14,7 +14,6 @@ static double in_flight(const pdl_case_t *c, int64_t stage)
 
     if (c->pipeline == 1) return 1;
     if (c->schedule == PDL_SCHEDULE_GPIPE) return m;
-    if (c->schedule == PDL_SCHEDULE_ZERO_BUBBLE) depth = (double)c->pipeline;
     if (c->schedule == PDL_SCHEDULE_INTERLEAVED) depth += (double)(c->pipeline - 1) / (double)c->virtual_stages;
     return fmin(m, depth);
 }
@@ -157,19 +156,48 @@ static void loss_peak(const pdl_oracle_t *oracle, const pdl_case_t *c, double lo
     b->transient = oracle->p.memory_margin > 1 ? b->transient + forward : fmax(b->transient, forward);
 }
 
+/* What layer index keeps for the gradients of its weights alone: its input, unless another such layer of the same input has it, and
+   the gradient of its output. */
+static double kept_for_weights(const pdl_profile_t *profile, int index)
+{
+    const pdl_model_t *model = profile->plan->model;
+    const pdl_layer_t *layer = pdl_model_layer(model, index);
+    const pdl_local_t *local = &profile->partition->local[index];
+    double             x = local->x_elements;
+
+    if (!pdl__divides_backward(layer)) return 0;
+    /* Sequence parallelism keeps its own piece and gathers again. */
+    if (profile->plan->sequence_parallel) x -= local->gathered_elements;
+    for (int i = index - 1; i > layer->inputs[0] && x > 0; i--) {
+        const pdl_layer_t *other = pdl_model_layer(model, i);
+        if (pdl__divides_backward(other) && other->inputs[0] == layer->inputs[0]) x = 0;
+    }
+    return local->samples * (x + local->y_elements);
+}
+
+/* What a stage keeps of a micro-batch between its backward pass and that for gradients of weights. */
+static double later_elements(const pdl_profile_t *profile, const pdl_stages_t *st, int s)
+{
+    double sum = 0;
+
+    for (int i = st->first[s]; i < st->first[s + 1]; i++) sum += kept_for_weights(profile, i);
+    return sum;
+}
+
 /* What one micro-batch keeps, and what is held besides for a while; which of the kept sets of these a case has. */
 static int load_set(const pdl_oracle_t *oracle, const pdl_case_t *c)
 {
     bool on_host = oracle->p.host_checkpoints && c->sharding == PDL_SHARDING_ZERO3;
+    int  set = c->recompute == PDL_RECOMPUTE_FULL && on_host ? PDL_RECOMPUTE_COUNT : (int)c->recompute;
 
-    return c->recompute == PDL_RECOMPUTE_FULL && on_host ? PDL_RECOMPUTE_COUNT : (int)c->recompute;
+    return pdl__divides_passes(c) ? set + PDL__LOAD_SETS / 2 : set;
 }
 
 /* Whether the first of two needs no less memory than the second, a later stage, whatever is shared out or on the host. */
 static bool covers(const pdl__stage_load_t *a, const pdl__stage_load_t *b)
 {
     return a->elements >= b->elements && a->saved_bytes >= b->saved_bytes &&
-           a->transient_bytes >= b->transient_bytes && a->logits >= b->logits;
+           a->transient_bytes >= b->transient_bytes && a->logits >= b->logits && a->later_bytes >= b->later_bytes;
 }
 
 /* Later stages hold no more micro-batches than earlier ones, so the first of each kind speaks for it. */
@@ -190,11 +218,23 @@ static const pdl__stage_load_t *stage_loads(const pdl_oracle_t *oracle, const pd
         new.saved_bytes = saved         *item + format_bytes(oracle, c, st, s, saved, item);
         new.transient_bytes = transient *item;
         new.logits = st->sums[s].logits;
+        if (pdl__divides_passes(c)) new.later_bytes = later_elements(profile, st, s) * item;
         while (covered < *loads && !covers(&load[covered], &new)) covered++;
         if (covered == *loads) load[(*loads)++] = new;
     }
     *count = *loads;
     return load;
+}
+
+/* Of all micro-batches that a stage holds at once. Where passes are divided all stages hold as many as the first, those beyond what
+   1f1b holds for gradients of weights alone; where these need more than backward does, a stage like it at the end holds most. */
+static double held_activations(const pdl_case_t *c, const pdl__stage_load_t *load)
+{
+    double before = in_flight(c, load->stage), all = fmin((double)c->micro_batches, (double)c->pipeline);
+
+    if (!pdl__divides_passes(c)) return load->saved_bytes * before;
+    return fmax(load->saved_bytes * before + load->later_bytes * (all - before),
+                load->saved_bytes + load->later_bytes * (all - 1));
 }
 
 static void stage_memory(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
@@ -211,7 +251,7 @@ static void stage_memory(const pdl_oracle_t *oracle, const pdl_case_t *c, const 
     b->weights = sharded(c, PDL_SHARDING_ZERO3, elements * weight);
     b->gradients = sharded(c, PDL_SHARDING_ZERO2, elements * gradient);
     b->optimizer = sharded(c, PDL_SHARDING_ZERO1, elements * optimizer);
-    b->saved_activations = load->saved_bytes * in_flight(c, load->stage);
+    b->saved_activations = held_activations(c, load);
     b->transient = load->transient_bytes;
     loss_peak(oracle, c, load->logits, b);
     /* Activations are gone when the update makes its gradients. */

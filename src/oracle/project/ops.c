@@ -35,15 +35,6 @@ static int layer_before(const pdl_model_t *model, int at, int head)
     return before < 0 ? head : before;
 }
 
-/* Of backward, what makes the gradients of weights. */
-static double weight_share(const pdl_layer_t *layer, const pdl_local_t *local)
-{
-    double weight = (double)layer->flop_backward_weight * local->share_backward_weight;
-    double data = layer->needs_input_gradient ? (double)layer->flop_backward_data * local->share_backward_data : 0;
-
-    return weight > 0 ? weight / (weight + data) : 0;
-}
-
 static pdl_timed_pass_t pass_of(const pdl_program_op_t *op)
 {
     return op->kind == PDL_OP_DGRAD   ? PDL_TIMED_DGRAD
@@ -86,7 +77,7 @@ static double node_seconds(const pricer_t *pr, const pdl_program_op_t *op)
     for (int at = node->tail;; at = layer_before(model, at, node->layer)) {
         const pdl_sums_t *sums = &pr->profile->prefix[at];
         double forward = sums[1].forward - sums[0].forward, backward = sums[1].backward - sums[0].backward;
-        double share = weight_share(pdl_model_layer(model, at), &pr->profile->partition->local[at]);
+        double share = pdl__weight_share(pdl_model_layer(model, at), &pr->profile->partition->local[at]);
 
         seconds += !op->backward              ? forward
                    : op->kind == PDL_OP_DGRAD ? backward * (1 - share)

@@ -28,7 +28,7 @@ static pdl_sums_t sums_of(const pdl_profile_t *profile, int first, int last)
 
 static void add_times(pdl__pass_time_t *sum, const pdl__pass_time_t *time)
 {
-    for (int d = 0; d < 2; d++) {
+    for (int d = 0; d < PDL__PASS_COUNT; d++) {
         for (int i = 0; i < PDL__PART_COUNT; i++) sum->part[d][i] += time->part[d][i];
         sum->queue[d] += time->queue[d];
     }
@@ -87,6 +87,16 @@ static void repeat_forward(pdl__pass_time_t *time)
     time->queue[1] += time->queue[0];
 }
 
+/* Of backward, what a later pass does where passes are divided. */
+static void divide_backward(const pdl__pass_prices_t *pp, const pdl_sums_t *sums, pdl__pass_time_t *time)
+{
+    if (!pp->divided) return;
+    time->part[PDL__PASS_WEIGHTS][PDL__PART_COMPUTE] = sums->later;
+    time->part[PDL__PASS_BACKWARD][PDL__PART_COMPUTE] -= sums->later;
+    time->queue[PDL__PASS_WEIGHTS] = sums->later_queue;
+    time->queue[PDL__PASS_BACKWARD] -= sums->later_queue;
+}
+
 static pdl_status_t time_layer(pdl__pass_prices_t *pp, const pdl_pricing_t *pr, int index, int stage)
 {
     const pdl_partition_t *partition = pp->profile->partition;
@@ -108,8 +118,8 @@ static pdl_status_t time_layer(pdl__pass_prices_t *pp, const pdl_pricing_t *pr, 
         repeat_forward(time);
     else
         add_repeated(pp, &sums, time);
-    time->part[0][PDL__PART_COMPUTE] *= slow;
-    time->part[1][PDL__PART_COMPUTE] *= slow;
+    divide_backward(pp, &sums, time);
+    for (int d = 0; d < PDL__PASS_COUNT; d++) time->part[d][PDL__PART_COMPUTE] *= slow;
     return PDL_OK;
 }
 
@@ -143,7 +153,8 @@ static pdl__pass_time_t time_run(const pdl__pass_prices_t *pp, int first, int la
                                        {s.backward, s.layer_backward, s.halo_backward}},
                               .queue = {s.queue_forward, s.queue_backward}};
     add_repeated(pp, &s, &time);
-    for (int d = 0; d < 2; d++) time.part[d][PDL__PART_COMPUTE] *= pp->slow[stage];
+    divide_backward(pp, &s, &time);
+    for (int d = 0; d < PDL__PASS_COUNT; d++) time.part[d][PDL__PART_COMPUTE] *= pp->slow[stage];
     return time;
 }
 
@@ -425,15 +436,13 @@ pdl_status_t pdl__price_passes(pdl_oracle_t *oracle, const pdl__pass_spec_t *spe
                                .prices = spec->prices,
                                .profile = spec->profile,
                                .c = spec->c,
-                               /* Passes are not divided: zero-bubble is priced as 1f1b, and is not longer. */
-                               .pipeline = {.schedule = spec->c.schedule == PDL_SCHEDULE_ZERO_BUBBLE
-                                                            ? PDL_SCHEDULE_1F1B
-                                                            : spec->c.schedule,
+                               .pipeline = {.schedule = spec->c.schedule,
                                             .stages = (int)spec->c.pipeline,
                                             .chunks = spec->c.virtual_stages,
                                             .micro_batches = spec->c.micro_batches,
                                             .training = spec->c.run_mode == PDL_TRAINING},
-                               .overlap = oracle->p.overlap_gradients};
+                               .overlap = oracle->p.overlap_gradients,
+                               .divided = pdl__divides_passes(&spec->c)};
     int          p = pp->pipeline.stages, v = pp->pipeline.chunks;
     pdl_status_t status = allocate(pp);
 

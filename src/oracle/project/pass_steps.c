@@ -108,15 +108,42 @@ pdl__pass_steps_t pdl__whole_pass(pdl__stage_walk_t *st, int chunk, bool backwar
     return steps;
 }
 
-pdl__plain_pass_t pdl__plain_pass(const pdl__pass_walk_t *w, const pdl__pass_steps_t *whole)
+pdl__plain_pass_t pdl__plain_pass(const pdl__stage_walk_t *st, int chunk, bool backward)
 {
+    const pdl__pass_walk_t   *w = st->walk;
+    const pdl__pass_steps_t  *whole = &st->whole[2 * chunk + backward];
     const pdl__replay_step_t *step = whole->step, *send = &step[whole->count - 1];
+    const double             *seconds = w->seconds + pdl__chunk_price(w, st->number, chunk) + PDL__CHUNK_PASS;
     bool                      needs = step->flags & PDL__STEP_NEEDS, sends = send->flags & PDL__STEP_SENDS;
 
     return (pdl__plain_pass_t){.seconds = w->seconds[step->price],
                                .send_s = sends ? w->seconds[send->price] : 0,
+                               .later_s = backward && w->prices->divided ? seconds[PDL__PASS_WEIGHTS] : 0,
                                .input = needs ? step->tensor : -1,
                                .output = sends ? send->tensor : -1};
+}
+
+/* The pass that makes the gradients of weights of a micro-batch; those of the last one go out beside it. */
+static void add_weights(pdl__stage_walk_t *st, int64_t micro_batch)
+{
+    const pdl__pass_walk_t *w = st->walk;
+    const pdl__chunk_t     *chunk = &w->prices->chunks[st->number];
+    int                     price = pdl__chunk_price(w, st->number, 0) + PDL__PASS_WEIGHTS;
+
+    if (micro_batch != w->with_segments[1]) add_compute(st, price + PDL__CHUNK_PASS);
+    for (int k = 0; k < chunk->segment_count && micro_batch == w->with_segments[1]; k++) {
+        int segment = pdl__segment_price(w, chunk->segment_first + k);
+        add_compute(st, segment + PDL__SEGMENT_PASS + PDL__PASS_WEIGHTS);
+        if (w->seconds[segment + PDL__SEGMENT_EXCHANGE] > 0)
+            exchange(st, segment + PDL__SEGMENT_EXCHANGE, !w->prices->overlap);
+    }
+    if (w->queue_s != NULL) add_compute(st, price + PDL__CHUNK_QUEUE);
+}
+
+/* A stage behind the first makes gradients of weights so many micro-batches later (pipeline_order.c). */
+static bool weights_follow(const pdl__stage_walk_t *st, const pdl_pipeline_op_t *pass)
+{
+    return pass->backward && st->walk->prices->divided && pass->micro_batch >= st->number;
 }
 
 static void add_pass(pdl__stage_walk_t *st)
@@ -124,13 +151,15 @@ static void add_pass(pdl__stage_walk_t *st)
     const pdl__pass_walk_t  *w = st->walk;
     const pdl_pipeline_op_t  pass = pdl_pipeline_next(&st->passes);
     const pdl__pass_steps_t *whole = &st->whole[2 * pass.chunk + pass.backward];
-    bool                     turn = pass.micro_batch == w->with_segments[pass.backward];
+    bool                     divided = pass.backward && w->prices->divided;
+    bool                     turn = !divided && pass.micro_batch == w->with_segments[pass.backward];
+    bool                     weights = weights_follow(st, &pass);
 
     st->started = true;
     st->next++;
     st->lane.tensor = (int)pass.micro_batch;
     pdl_pipeline_go(&st->passes, pass.backward);
-    if (!turn && !w->gathers_always && st->lane.count == 0) {
+    if (!turn && !w->gathers_always && !weights && st->lane.count == 0) {
         st->lane.steps = whole->step;
         st->lane.count = whole->count;
         return;
@@ -142,6 +171,7 @@ static void add_pass(pdl__stage_walk_t *st)
         add_segments(st, &pass, turn && pass.backward);
     }
     for (int i = 1; i < whole->count; i++) add(st, whole->step[i]);
+    if (weights) add_weights(st, pass.micro_batch - st->number);
 }
 
 /* Two stages that have the same weights wait for each other: one says that it is there, then both add up gradients. */
@@ -162,13 +192,15 @@ static void add_tie(pdl__stage_walk_t *st, int tie)
     st->replay->exchange_s += t->seconds;
 }
 
-/* After the last pass: what is left of the exchange, shared weights, update, gathering. */
+/* After the last pass: gradients of weights, what is left of the exchange, shared weights, update, gathering. */
 static void add_end(pdl__stage_walk_t *st)
 {
-    int price = pdl__stage_price(st->walk, st->number);
+    int     price = pdl__stage_price(st->walk, st->number);
+    int64_t all = st->walk->prices->pipeline.micro_batches, made = all > st->number ? all - st->number : 0;
 
     st->lane.steps = st->steps;
     st->lane.tensor = 0;
+    for (int64_t k = made; k < all && st->walk->prices->divided; k++) add_weights(st, k);
     if (st->walk->options->exchange) {
         exchange(st, price + PDL__STAGE_TAIL, true);
         for (int i = 0; i < st->walk->prices->tie_count; i++) add_tie(st, i);
@@ -238,6 +270,8 @@ void pdl__find_rounds(pdl__stage_walk_t *st)
     pdl__repeats_t       *r = &st->rounds;
 
     if (p->training) r->first = st->passes.ahead;
+    /* From then on gradients of weights follow. */
+    if (st->walk->prices->divided) r->first += 2 * st->number;
     r->end = p->training ? 2 * st->passes.all - st->passes.ahead : st->walk->count;
     r->length = (int)(pdl__round_micro_batches(p) * p->chunks) * (p->training ? 2 : 1);
 }
@@ -283,6 +317,7 @@ static bool do_plain_passes(pdl__stage_walk_t *st)
             tensors[plain->output + micro_batch] = *track_s = sent_s;
             if (holds) now = sent_s;
         }
+        if (plain->later_s > 0 && micro_batch >= st->number) now += plain->later_s;
         pdl_pipeline_go(&st->passes, backward);
         st->next++;
         if (!ends_round(st, now)) continue;

@@ -12,8 +12,18 @@
 
 /* Prices lie in one table: of a chunk, of a segment, of a stage, of a tie; the first is 0. Weights of a segment are gathered for
    one pass and ahead for the next, hence twice. */
-enum { PDL__CHUNK_PASS = 0, PDL__CHUNK_SEND = 2, PDL__CHUNK_QUEUE = 4, PDL__CHUNK_PRICES = 6 };
-enum { PDL__SEGMENT_PASS = 0, PDL__SEGMENT_EXCHANGE = 2, PDL__SEGMENT_GATHER = 3, PDL__SEGMENT_PRICES = 5 };
+enum {
+    PDL__CHUNK_PASS = 0,
+    PDL__CHUNK_SEND = PDL__CHUNK_PASS + PDL__PASS_COUNT,
+    PDL__CHUNK_QUEUE = PDL__CHUNK_SEND + PDL_DIRECTIONS,
+    PDL__CHUNK_PRICES = PDL__CHUNK_QUEUE + PDL__PASS_COUNT
+};
+enum {
+    PDL__SEGMENT_PASS = 0,
+    PDL__SEGMENT_EXCHANGE = PDL__SEGMENT_PASS + PDL__PASS_COUNT,
+    PDL__SEGMENT_GATHER = PDL__SEGMENT_EXCHANGE + 1,
+    PDL__SEGMENT_PRICES = PDL__SEGMENT_GATHER + 2
+};
 enum { PDL__STAGE_TAIL, PDL__STAGE_UPDATE, PDL__STAGE_GATHER, PDL__STAGE_PRICES };
 
 typedef struct pdl__pass_walk pdl__pass_walk_t;
@@ -25,9 +35,10 @@ typedef struct pdl__pass_steps {
     int                count;
 } pdl__pass_steps_t;
 
-/* The same where nothing else is in flight beside it: what it takes, and where its input and its output are; negative: nowhere. */
+/* The same where nothing else is in flight beside it: what it takes, where its input and its output are (negative: nowhere), and what
+   the pass for gradients of weights takes that follows those of micro-batches from a number on. */
 typedef struct pdl__plain_pass {
-    double seconds, send_s;
+    double seconds, send_s, later_s;
     int    input, output;
 } pdl__plain_pass_t;
 
@@ -37,7 +48,7 @@ typedef struct pdl__stage_walk {
     pdl__pass_walk_t    *walk;
     int                  number;
     pdl_pipeline_walk_t  passes;
-    int64_t              next;    /* number of the next one */
+    int64_t              next;    /* number of the next one, those for gradients of weights not counted */
     bool                 started; /* the one before it was in steps, and is over when these are */
     bool                 ended;
     pdl__repeats_t       rounds;
@@ -52,7 +63,7 @@ struct pdl__pass_walk {
     const pdl__pass_prices_t    *prices;
     const pdl__replay_options_t *options;
     pdl__stage_walk_t           *stages;
-    int64_t                      count;             /* passes of a stage */
+    int64_t                      count;             /* passes of a stage, likewise */
     double                      *seconds, *queue_s; /* the table */
     double                      *end_s;             /* of the latest step at each price */
     int                         *wait;              /* every price by itself */
@@ -114,7 +125,7 @@ static inline int64_t pdl__round_micro_batches(const pdl_pipeline_t *p)
 
 /* A pass of the first micro-batch in one piece. */
 pdl__pass_steps_t pdl__whole_pass(pdl__stage_walk_t *stage, int chunk, bool backward);
-pdl__plain_pass_t pdl__plain_pass(const pdl__pass_walk_t *walk, const pdl__pass_steps_t *whole);
+pdl__plain_pass_t pdl__plain_pass(const pdl__stage_walk_t *stage, int chunk, bool backward);
 /* The steady phase of a stage, in its rounds. */
 void pdl__find_rounds(pdl__stage_walk_t *stage);
 /* The steps of the next pass of a stage, which begins with its lane. */

@@ -20,10 +20,10 @@ static void price_queue(const pdl__pass_walk_t *w, const pdl__chunk_t *chunk, in
     const pdl_parameters_t *p = &w->prices->oracle->p;
     const double           *queue = chunk->time.queue;
     double                  passes = (double)w->prices->pipeline.micro_batches * w->prices->pipeline.chunks,
-           both = queue[0] + queue[1];
+           all = queue[PDL__PASS_FORWARD] + queue[PDL__PASS_BACKWARD] + queue[PDL__PASS_WEIGHTS];
 
-    for (int d = 0; d < 2 && both > 0; d++) {
-        double host = queue[d] * (1 + p->queue_step_s / (passes * both));
+    for (int d = 0; d < PDL__PASS_COUNT && all > 0; d++) {
+        double host = queue[d] * (1 + p->queue_step_s / (passes * all));
         if (p->queue_blend > 0)
             w->seconds[price + PDL__CHUNK_QUEUE + d] = pdl__host_wait(p, host, pdl__pass_seconds(&chunk->time, d));
         else
@@ -36,11 +36,11 @@ static void fill_prices(const pdl__pass_walk_t *w)
     const pdl__pass_prices_t *prices = w->prices;
     const pdl_pipeline_t     *p = &prices->pipeline;
 
-    for (int d = 0; d < 2; d++) {
+    for (int d = 0; d < PDL__PASS_COUNT; d++) {
         for (int i = 0; i < p->stages * p->chunks; i++) {
             double *at = w->seconds + pdl__chunk_price(w, 0, i);
             at[PDL__CHUNK_PASS + d] = pdl__pass_seconds(&prices->chunks[i].time, d);
-            at[PDL__CHUNK_SEND + d] = w->options->send ? prices->chunks[i].send_s[d] : 0;
+            if (d < PDL_DIRECTIONS) at[PDL__CHUNK_SEND + d] = w->options->send ? prices->chunks[i].send_s[d] : 0;
         }
         for (int i = 0; i < prices->segment_count; i++)
             w->seconds[pdl__segment_price(w, i) + PDL__SEGMENT_PASS + d] =
@@ -87,15 +87,17 @@ static bool make_table(pdl__pass_walk_t *w)
     return true;
 }
 
-/* Steps of the longest pass: three for each segment, gathers of two more, input, host and output. */
+/* Steps of the longest pass: three for each segment, gathers of two more, input, host and output; and of gradients of weights, those
+   of a pass in segments, and of as many more as there are stages. */
 static size_t most_steps(const pdl__pass_walk_t *w)
 {
     int most = 0;
 
     for (int i = 0; i < w->prices->pipeline.stages * w->prices->pipeline.chunks; i++)
         if (w->prices->chunks[i].segment_count > most) most = w->prices->chunks[i].segment_count;
-    return 3 * (size_t)most + (size_t)w->prices->segment_count + 2 * (size_t)w->prices->tie_count +
-           2 * PDL__GATHERS_AHEAD + 4;
+    size_t steps = 3 * (size_t)most + (size_t)w->prices->segment_count + 2 * (size_t)w->prices->tie_count +
+                   2 * PDL__GATHERS_AHEAD + 4;
+    return steps + (w->prices->divided ? 2 * (size_t)most + 2 * (size_t)w->prices->pipeline.stages + 2 : 0);
 }
 
 static bool make_stage(pdl__pass_walk_t *w, int s, size_t steps, pdl__stage_replay_t *replay)
@@ -125,7 +127,7 @@ static bool make_stage(pdl__pass_walk_t *w, int s, size_t steps, pdl__stage_repl
     if (w->skips) pdl__find_rounds(st);
     for (int k = 0; k < 2 * p->chunks; k++) {
         st->whole[k] = pdl__whole_pass(st, k / 2, k % 2);
-        st->plain[k] = pdl__plain_pass(w, &st->whole[k]);
+        st->plain[k] = pdl__plain_pass(st, k / 2, k % 2);
     }
     return true;
 }
@@ -135,7 +137,7 @@ static pdl_status_t prepare(pdl__pass_walk_t *w, pdl__stage_replay_t *replays)
     const pdl_pipeline_t *p = &w->prices->pipeline;
     bool sharded = w->options->exchange && w->prices->c.sharding != PDL_SHARDING_NONE && p->training;
 
-    w->count = pdl_pipeline_op_count(p);
+    w->count = p->micro_batches * p->chunks * (p->training ? 2 : 1);
     w->gathers_always = sharded && w->prices->c.sharding == PDL_SHARDING_ZERO3;
     w->gathers_first = sharded && w->prices->overlap && !w->gathers_always;
     if (w->count > MOST_PASSES / p->stages)
@@ -175,7 +177,7 @@ static void take_replay(const pdl__pass_walk_t *w, const pdl__stage_walk_t *st)
         const pdl__chunk_t *chunk = &w->prices->chunks[st->number * p->chunks + c];
         const double       *queue_s = w->seconds + pdl__chunk_price(w, st->number, c) + PDL__CHUNK_QUEUE;
 
-        for (int d = 0; d < (p->training ? 2 : 1); d++) {
+        for (int d = 0; d < (p->training ? PDL__PASS_COUNT : 1); d++) {
             for (int i = 0; i < PDL__PART_COUNT; i++) replay->part[i] += m * chunk->time.part[d][i];
             replay->part[PDL__PART_COMPUTE] += m * queue_s[d];
         }

@@ -14,10 +14,13 @@
 
 enum { PDL__PART_COMPUTE, PDL__PART_LAYER, PDL__PART_HALO, PDL__PART_COUNT };
 
-/* Times of one micro-batch, [0] forward and [1] backward with what is computed again. */
+/* Passes of a micro-batch: backward has what is computed again; of what a divided one leaves, the gradients of weights, are made in
+   another. */
+enum { PDL__PASS_FORWARD, PDL__PASS_BACKWARD, PDL__PASS_WEIGHTS, PDL__PASS_COUNT };
+
 typedef struct pdl__pass_time {
-    double part[2][PDL__PART_COUNT];
-    double queue[2]; /* of the host */
+    double part[PDL__PASS_COUNT][PDL__PART_COUNT];
+    double queue[PDL__PASS_COUNT]; /* of the host */
 } pdl__pass_time_t;
 
 /* Layers whose gradients are exchanged together, and whose weights are gathered together. */
@@ -58,6 +61,7 @@ typedef struct pdl__pass_prices {
     pdl__stage_tie_t *ties;
     int               tie_count;
     bool              overlap;
+    bool              divided; /* gradients of weights have passes of their own */
 } pdl__pass_prices_t;
 
 /* What is priced; all is borrowed. */
@@ -73,11 +77,11 @@ typedef struct pdl__pass_spec {
 pdl_status_t pdl__price_passes(pdl_oracle_t *oracle, const pdl__pass_spec_t *spec, pdl__pass_prices_t *prices);
 void         pdl__pass_prices_free(pdl__pass_prices_t *prices);
 
-static inline double pdl__pass_seconds(const pdl__pass_time_t *time, int direction)
+static inline double pdl__pass_seconds(const pdl__pass_time_t *time, int pass)
 {
     double sum = 0;
 
-    for (int i = 0; i < PDL__PART_COUNT; i++) sum += time->part[direction][i];
+    for (int i = 0; i < PDL__PART_COUNT; i++) sum += time->part[pass][i];
     return sum;
 }
 

@@ -8,10 +8,10 @@
 /* Runs that need no memory of their own. */
 #define FEW_RUNS 256
 
-/* Forward and backward of one run, with what the sender has to wait for; and the way there and back over the border in front
-   of it, where that is beside computation. */
+/* Forward and backward of one run, with what the sender has to wait for, but for what a later pass does where passes are divided;
+   and the way there and back over the border in front of it, where that is beside computation. */
 typedef struct pass {
-    double forward, backward, both, way;
+    double forward, backward, both, later, way;
 } pass_t;
 
 /* No argument is a NaN, which fmax() has to look for. */
@@ -36,6 +36,10 @@ static pass_t bare_pass(const pdl__runs_t *r, int64_t k)
     pass_t        bare = {.forward = forward[b] - forward[a], .both = pass[b] - pass[a]};
 
     if (r->c->run_mode == PDL_TRAINING) bare.both += r->wait_s / (double)r->c->virtual_stages;
+    if (pdl__divides_passes(r->c)) {
+        bare.later = r->profile->later[b] - r->profile->later[a];
+        bare.both -= bare.later;
+    }
     bare.backward = bare.both - bare.forward;
     return bare;
 }
@@ -86,6 +90,37 @@ static double busy_stage(const pdl__runs_t *r, const pass_t *pass, int64_t s, do
     return front + m * work + (m > ahead + 1 ? first + last : larger(first, last));
 }
 
+/* Gradients of weights that a stage makes after its last backward pass. */
+static int64_t left_at_end(const pdl__runs_t *r, int64_t s)
+{
+    return s + 1 < r->c->micro_batches ? s + 1 : r->c->micro_batches;
+}
+
+/* The stages of a pipeline whose passes are divided. Up to a stage micro-batches pass those in front, forward only, and these go
+   on with its last one, then with what they have left; while the first and the last are behind it, it does what it may. */
+static double busiest_divided_stage(const pdl__runs_t *r, const pass_t *pass, double once)
+{
+    int64_t m = r->c->micro_batches, stages = r->c->pipeline;
+    double  fill = 0, drain = 0, longest = 0, behind = once;
+
+    for (int64_t s = 0; s < stages; s++) {
+        const pass_t *p = &pass[s];
+        int64_t       left = left_at_end(r, s), ahead = (m < stages - s ? m : stages - s) - 1;
+        int64_t       later = m - 1 > s ? m - 1 - s : 0, before = m - 1 - ahead > s ? m - 1 - ahead - s : 0;
+        double        work = (double)m * p->both + (double)(m - left) * p->later;
+
+        behind -= p->both + p->way;
+        double first = larger(0, behind - (double)ahead * p->forward);
+        double last = larger(0, behind - (double)ahead * p->backward - (double)(later - before) * p->later);
+        double wait = m > ahead + 1 ? first + last : larger(first, last), own = (double)left * p->later;
+        longest = larger(longest, fill + work + wait + larger(own, drain));
+        double way = s + 1 < stages ? pass[s + 1].way / 2 : 0;
+        fill += p->forward + way;
+        drain = larger(own, drain) + p->backward + way;
+    }
+    return longest;
+}
+
 /* With one pass forward, one backward, stage s goes back with micro-batch k and then forward with k plus the stages from itself on.
    So n neighbours hand n micro-batches up and down again before the last of them goes on: a chain of such rounds, as long as there
    are micro-batches to go forward with. What the last of them has left then it does itself. */
@@ -99,6 +134,14 @@ static double chain_of_rounds(const pdl__runs_t *r, const pass_t *last, int64_t 
            (forward > 0 ? (double)forward * last->forward : 0);
 }
 
+/* Of rounds that begin at stage s, those before whose next micro-batch it makes gradients of weights. */
+static int64_t rounds_with_weights(const pdl__runs_t *r, int64_t s, int64_t n)
+{
+    int64_t all = (s + n - 1 + r->c->micro_batches - r->c->pipeline) / n, without = (s + n - 1) / n;
+
+    return all > without ? all - without : 0;
+}
+
 static double rounds(const pdl__runs_t *r, const pass_t *pass, int64_t n, double once)
 {
     double window = 0, longest = 0;
@@ -106,7 +149,11 @@ static double rounds(const pdl__runs_t *r, const pass_t *pass, int64_t n, double
     for (int64_t s = 0; s < r->c->pipeline; s++) {
         window += pass[s].both + (s > 0 ? pass[s].way : 0);
         if (s >= n) window -= pass[s - n].both + pass[s - n + 1].way;
-        if (s >= n - 1) longest = larger(longest, chain_of_rounds(r, &pass[s], r->c->pipeline - 1 - s, n, window));
+        if (s < n - 1) continue;
+        const pass_t *head = &pass[s - n + 1];
+        double        chain = chain_of_rounds(r, &pass[s], r->c->pipeline - 1 - s, n, window);
+        if (head->later > 0) chain += (double)rounds_with_weights(r, s - n + 1, n) * head->later;
+        longest = larger(longest, chain);
     }
     return once + longest;
 }
@@ -190,9 +237,10 @@ static double longest_chain(const pdl__runs_t *r, const pass_t *pass)
 
     for (int64_t s = 0; s < stages; s++) {
         once += pass[s].both + pass[s].way;
-        slowest = larger(slowest, pass[s].both + pass[s].way);
+        slowest = larger(slowest, pass[s].both + pass[s].later + pass[s].way);
     }
-    for (int64_t s = 0; s < stages; s++) {
+    if (pdl__divides_passes(r->c)) longest = busiest_divided_stage(r, pass, once);
+    for (int64_t s = 0; s < stages && !pdl__divides_passes(r->c); s++) {
         longest = larger(longest, busy_stage(r, pass, s, front, larger(0, once - front - pass[s].both)));
         front += pass[s].both + (s + 1 < r->cut->count ? pass[s + 1].way : 0);
     }
@@ -234,6 +282,10 @@ double pdl__pipeline_drain(const pdl__runs_t *r, int64_t stage)
 {
     double seconds = 0;
 
-    for (int64_t s = 0; s < stage; s++) seconds += bare_pass(r, s).backward;
-    return seconds;
+    for (int64_t s = 0; s < stage; s++) {
+        pass_t pass = bare_pass(r, s);
+        seconds = larger(seconds, (double)left_at_end(r, s) * pass.later) + pass.backward;
+    }
+    /* Its own last gradients of weights are made meanwhile. */
+    return larger(0, seconds - (double)left_at_end(r, stage) * bare_pass(r, stage).later);
 }

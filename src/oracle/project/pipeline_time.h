@@ -21,7 +21,7 @@ typedef struct pdl__runs {
    bare_s: as if transfers took no time; sent_s may be NULL. */
 pdl_status_t pdl__pipeline_seconds(const pdl__runs_t *runs, double *bare_s, double *sent_s);
 
-/* From the last backward pass of a stage until then, as if transfers took no time. */
+/* From the end of what a stage does backward until then, as if transfers took no time. */
 double pdl__pipeline_drain(const pdl__runs_t *runs, int64_t stage);
 
 #endif

@@ -51,16 +51,18 @@ pdl_status_t pdl__sum_passes(const pdl_case_t *c, pdl_profile_t *profile)
     int              count = profile->partition->layer_count + 1;
 
     if (profile->pass[c->recompute] != NULL) return PDL_OK;
-    double *pass = malloc((size_t)count * sizeof(*pass)), *forward = profile->forward;
-    if (forward == NULL) forward = malloc((size_t)count * sizeof(*forward));
-    for (int i = 0; i < count && forward != NULL && pass != NULL; i++) {
+    double *pass = malloc((size_t)count * sizeof(*pass));
+    if (profile->forward == NULL) profile->forward = malloc((size_t)count * sizeof(*profile->forward));
+    if (profile->later == NULL) profile->later = malloc((size_t)count * sizeof(*profile->later));
+    bool there = pass != NULL && profile->forward != NULL && profile->later != NULL;
+    for (int i = 0; i < count && there; i++) {
         const pdl_sums_t *s = &profile->prefix[i];
-        forward[i] = s->forward + s->layer_forward + s->halo_forward;
+        profile->forward[i] = s->forward + s->layer_forward + s->halo_forward;
+        profile->later[i] = s->later;
         pass[i] = pdl__run_seconds(c, &nothing, s);
     }
-    profile->forward = forward;
-    profile->pass[c->recompute] = forward != NULL ? pass : NULL;
-    if (forward == NULL) free(pass);
+    profile->pass[c->recompute] = there ? pass : NULL;
+    if (!there) free(pass);
     return profile->pass[c->recompute] != NULL ? PDL_OK : pdl_error(PDL_ERR_NOMEM, "out of memory");
 }
 

@@ -39,14 +39,15 @@ typedef struct pdl__exact_list {
 typedef struct pdl__choices {
     pdl_recompute_t recompute[PDL_RECOMPUTE_COUNT];
     int             recomputes, shardings, tiers;
-    int             plain;          /* schedules that are not interleaved */
+    int             plain;          /* schedules with whole passes, not interleaved */
+    int             divided;        /* with divided passes */
     int             virtual_stages; /* interleaved with 2 to so many; below 2: not */
 } pdl__choices_t;
 pdl__choices_t        pdl__choices_of(const pdl_oracle_t *oracle, const pdl__exact_list_t *list,
                                       const pdl_config_t *config);
 static inline int64_t pdl__schedules_of(const pdl__choices_t *choices)
 {
-    return choices->plain + (choices->virtual_stages > 1 ? choices->virtual_stages - 1 : 0);
+    return choices->plain + choices->divided + (choices->virtual_stages > 1 ? choices->virtual_stages - 1 : 0);
 }
 
 pdl_status_t pdl__exact_list(const pdl_oracle_t *oracle, const pdl_request_t *request, pdl__exact_list_t *list);

@@ -11,7 +11,7 @@
 static void forget_exchange(pdl__visit_t *v)
 {
     for (int o = 0; o < 2; o++)
-        for (int i = 0; i < 2; i++)
+        for (int i = 0; i < PDL__EXCHANGES; i++)
             for (int s = 0; s < PDL_SHARDING_COUNT; s++) v->exchange[o][i][s].known = false;
 }
 
@@ -99,7 +99,8 @@ static const pdl__leaf_passes_t *passes_of(pdl__visit_t *v)
 
 static const pdl__leaf_exchange_t *exchange_of(pdl__visit_t *v)
 {
-    pdl__leaf_exchange_t *e = &v->exchange[v->order][v->c.virtual_stages > 1][v->c.sharding];
+    int                   kind = v->c.virtual_stages > 1 ? 1 : pdl__divides_passes(&v->c) ? 2 : 0;
+    pdl__leaf_exchange_t *e = &v->exchange[v->order][kind][v->c.sharding];
 
     if (e->known) return e;
     e->status = pdl__gradient_exchange(v->walk->oracle, &v->c, v->profile, v->cut.ranks, &e->cost);

@@ -14,6 +14,9 @@ typedef struct pdl__leaf {
 
 enum { PDL__TIERS = PDL_TIER_HOST + 1 };
 
+/* Schedules that have the same exchange of gradients: plain, interleaved, with divided passes. */
+enum { PDL__EXCHANGES = 3 };
+
 /* Passes of a schedule with the axes in one order. */
 typedef struct pdl__leaf_passes {
     bool         known;
@@ -40,12 +43,11 @@ typedef struct pdl__visit {
     pdl__pipeline_cut_t  cut;
     double               input_s;
     pdl__leaf_passes_t   passes[2];
-    pdl__leaf_exchange_t exchange[2][2]
-                                 [PDL_SHARDING_COUNT]; /* by order, whether stages are interleaved, sharding */
-    double  update_s[PDL_SHARDING_COUNT][PDL__TIERS];  /* negative: not known */
-    double  memory_bytes[PDL_SHARDING_COUNT][PDL__TIERS];
-    double  least_bytes[PDL_SHARDING_COUNT][PDL__TIERS]; /* of all schedules */
-    int64_t leaf;
+    pdl__leaf_exchange_t exchange[2][PDL__EXCHANGES][PDL_SHARDING_COUNT]; /* by order, kind of schedule, sharding */
+    double               update_s[PDL_SHARDING_COUNT][PDL__TIERS];        /* negative: not known */
+    double               memory_bytes[PDL_SHARDING_COUNT][PDL__TIERS];
+    double               least_bytes[PDL_SHARDING_COUNT][PDL__TIERS]; /* of all schedules */
+    int64_t              leaf;
 } pdl__visit_t;
 
 /* A node and what it leaves open. */

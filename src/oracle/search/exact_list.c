@@ -28,6 +28,7 @@ pdl__choices_t pdl__choices_of(const pdl_oracle_t *oracle, const pdl__exact_list
     if (config->pipeline > 1 && config->micro_batches % config->pipeline == 0)
         choices.virtual_stages = (int)(list->virtual_stages / config->pipeline);
     if (config->run_mode == PDL_INFERENCE) return choices;
+    choices.divided = choices.plain > 1 && oracle->p.zero_bubble;
     if (list->attention) choices.recompute[choices.recomputes++] = PDL_RECOMPUTE_SELECTIVE;
     choices.recompute[choices.recomputes++] = PDL_RECOMPUTE_FULL;
     if (config->data > 1) choices.shardings = PDL_SHARDING_COUNT;

@@ -61,6 +61,14 @@ static double least_seconds(const pdl__visit_t *v, double pass_s, bool interleav
     return pass_s * (1 + fmax((m - 1) / 2, m > stages ? m - (stages + 2) / 3 : 0) / stages);
 }
 
+/* The same where passes are divided: all of one stage, or one micro-batch to the end and back, for which no gradients of weights are
+   made. */
+static double least_divided(const pdl__visit_t *v, double pass_s)
+{
+    return fmax(pass_s - all_layers(v)->later,
+                pass_s * (double)v->config.micro_batches / (double)v->config.pipeline);
+}
+
 /* No stage has less than its share of the weights, and the heaviest exchanges them within the step; known where all of them are
    exchanged over the data axis alone. */
 static double exchange_seconds(const pdl__visit_t *v)
@@ -152,7 +160,9 @@ static bool is_refusal(pdl_status_t status)
 /* Whether a bound would have been wrong about it. */
 static bool breaks_bounds(pdl__visit_t *v, const pdl__leaf_t *leaf)
 {
-    double passes = least_seconds(v, pass_seconds(v), v->c.virtual_stages > 1);
+    double pass_s = pass_seconds(v), passes = pdl__divides_passes(&v->c)
+                                                  ? least_divided(v, pass_s)
+                                                  : least_seconds(v, pass_s, v->c.virtual_stages > 1);
 
     return fmax(fmax(passes, pdl__visit_bubble(v)), exchange_seconds(v)) * ROUNDING > leaf->total_s ||
            (leaf->fits && !some_schedule_fits(v));
@@ -216,6 +226,14 @@ static void visit_schedule(pdl__visit_t *v, pdl_pipeline_schedule_t schedule, in
     }
 }
 
+/* With whichever schedule. */
+static double least_of_all(const pdl__visit_t *v, double pass_s)
+{
+    double seconds = least_seconds(v, pass_s, v->choices.virtual_stages > 1);
+
+    return v->choices.divided > 0 ? fmin(seconds, least_divided(v, pass_s)) : seconds;
+}
+
 static void visit_recompute(pdl__visit_t *v, pdl_recompute_t recompute)
 {
     static const pdl_pipeline_schedule_t plain[] = {PDL_SCHEDULE_1F1B, PDL_SCHEDULE_GPIPE};
@@ -225,7 +243,7 @@ static void visit_recompute(pdl__visit_t *v, pdl_recompute_t recompute)
 
     pdl__visit_recompute(v, recompute);
     pass_s = pass_seconds(v);
-    if (beyond(v, least_seconds(v, pass_s, choices->virtual_stages > 1))) {
+    if (beyond(v, least_of_all(v, pass_s))) {
         remove_by(v, PDL_BOUND_COMPUTE, pdl__schedules_of(choices) * schedule);
         return;
     }
@@ -237,6 +255,10 @@ static void visit_recompute(pdl__visit_t *v, pdl_recompute_t recompute)
         remove_by(v, PDL_BOUND_BUBBLE, choices->plain * schedule);
     else
         for (int i = 0; i < choices->plain && !v->walk->status; i++) visit_schedule(v, plain[i], 1);
+    if (choices->divided > 0 && beyond(v, least_divided(v, pass_s)))
+        remove_by(v, PDL_BOUND_BUBBLE, choices->divided * schedule);
+    else if (choices->divided > 0 && !v->walk->status)
+        visit_schedule(v, PDL_SCHEDULE_ZERO_BUBBLE, 1);
     for (int k = 2; k <= choices->virtual_stages && !v->walk->status; k++)
         visit_schedule(v, PDL_SCHEDULE_INTERLEAVED, k);
 }
@@ -275,7 +297,9 @@ static bool too_slow_in_parts(pdl__visit_t *v)
     const pdl__exact_rate_t *rate = find_rate(v->walk, n->stride);
     double                   sample_s = fmax(v->walk->compute_s, rate != NULL ? rate->sample_s : 0);
 
-    return sample_s > 0 && beyond(v, least_seconds(v, sample_s * n->micro_batch, v->choices.virtual_stages > 1));
+    bool shared = v->choices.virtual_stages > 1 || v->choices.divided > 0;
+
+    return sample_s > 0 && beyond(v, least_seconds(v, sample_s * n->micro_batch, shared));
 }
 
 static void remember_rate(pdl__visit_t *v)

@@ -115,10 +115,11 @@ static void consider_accumulation(pdl__searcher_t *s, pdl_config_t config)
 }
 
 /* Whether no pipeline of a mesh can win, by its largest micro-batch alone: in smaller ones a sample takes no less, and even one
-   sample after the other is behind the first stages for a while. */
-static bool hopeless_mesh(const pdl__searcher_t *s, pdl_config_t config, int64_t samples, int64_t largest)
+   sample after the other is behind the first stages for a while, but for what divided passes leave to be made then. */
+static bool hopeless_mesh(const pdl__searcher_t *s, pdl_config_t config, int64_t samples, int64_t largest,
+                          bool divided)
 {
-    double seconds, stages = (double)config.pipeline;
+    double seconds, stages = (double)config.pipeline, fill = divided ? 0 : (stages - 1) / MOST_VIRTUAL_STAGES;
 
     if (!s->best->possible || !pdl__parts_take_longer(s->oracle, config.precision)) return false;
     config.micro_batches = samples / largest;
@@ -127,8 +128,7 @@ static bool hopeless_mesh(const pdl__searcher_t *s, pdl_config_t config, int64_t
     if (pdl__lower_bound(s->oracle, &config, &seconds)) return false;
     double stage_s = seconds / ((double)config.micro_batches + stages - 1);
     double sample_s = stage_s / ceil((double)samples / (double)config.micro_batches);
-    return pdl__least_score(s, &config, sample_s * ((double)samples + (stages - 1) / MOST_VIRTUAL_STAGES)) >
-           s->best->score * (1 + 1e-9);
+    return pdl__least_score(s, &config, sample_s * ((double)samples + fill)) > s->best->score * (1 + 1e-9);
 }
 
 static void consider_pipeline(pdl__searcher_t *s, pdl_config_t config, bool lost)
@@ -139,6 +139,30 @@ static void consider_pipeline(pdl__searcher_t *s, pdl_config_t config, bool lost
         consider_policies(s, config);
 }
 
+/* Whether passes may be divided, which is of use where a stage waits. */
+static bool may_divide(const pdl__searcher_t *s, const pdl_config_t *config)
+{
+    return s->oracle->p.zero_bubble && s->request->run_mode == PDL_TRAINING && config->micro_batches > 1;
+}
+
+/* Every schedule; whether all on the mesh are lost, and those that divide passes. */
+static void consider_schedules(pdl__searcher_t *s, pdl_config_t config, bool lost, bool divided_lost)
+{
+    bool groups = config.micro_batches % config.pipeline == 0;
+
+    config.schedule = PDL_SCHEDULE_1F1B;
+    config.virtual_stages = 1;
+    consider_pipeline(s, config, lost);
+    config.schedule = PDL_SCHEDULE_INTERLEAVED;
+    for (config.virtual_stages = 2; groups && config.virtual_stages <= MOST_VIRTUAL_STAGES;
+         config.virtual_stages *= 2)
+        if (config.pipeline * config.virtual_stages < pdl_model_layer_count(s->oracle->model))
+            consider_pipeline(s, config, lost);
+    config.schedule = PDL_SCHEDULE_ZERO_BUBBLE;
+    config.virtual_stages = 1;
+    if (may_divide(s, &config)) consider_pipeline(s, config, divided_lost);
+}
+
 /* Micro-batches: sizes 1, 2, 4 ... samples, each schedule. */
 static void consider_pipelines(pdl__searcher_t *s, pdl_config_t config)
 {
@@ -147,18 +171,11 @@ static void consider_pipelines(pdl__searcher_t *s, pdl_config_t config)
 
     if (asked > 0 && !has_parts(s, asked, samples)) return;
     while (2 * largest <= samples && 2 * largest <= MOST_MICRO_BATCH) largest *= 2;
-    bool lost = hopeless_mesh(s, config, samples, largest);
+    bool lost = hopeless_mesh(s, config, samples, largest, false);
+    bool divided_lost = lost && hopeless_mesh(s, config, samples, largest, true);
     for (int64_t micro = 1; micro <= largest; micro *= 2) {
         config.micro_batches = (samples + micro - 1) / micro;
-        if (s->request->micro_batches > 0 && s->request->micro_batches != config.micro_batches) continue;
-        config.schedule = PDL_SCHEDULE_1F1B;
-        config.virtual_stages = 1;
-        consider_pipeline(s, config, lost);
-        if (config.micro_batches % config.pipeline) continue;
-        config.schedule = PDL_SCHEDULE_INTERLEAVED;
-        for (config.virtual_stages = 2; config.virtual_stages <= MOST_VIRTUAL_STAGES; config.virtual_stages *= 2)
-            if (config.pipeline * config.virtual_stages < pdl_model_layer_count(s->oracle->model))
-                consider_pipeline(s, config, lost);
+        if (asked == 0 || asked == config.micro_batches) consider_schedules(s, config, lost, divided_lost);
     }
 }
 

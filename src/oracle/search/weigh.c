@@ -72,13 +72,15 @@ static double least_of(const pdl__searcher_t *s, const pdl_candidate_t *trial, d
     return score_of(s, trial->config.batch, seconds, p->memory_bytes, energy_j);
 }
 
+static int weight_of(const pdl_candidate_t *c)
+{
+    return (int)c->config.sharding + (int)c->config.recompute + (c->config.schedule == PDL_SCHEDULE_ZERO_BUBBLE);
+}
+
 /* Policies cost people something too: a heavier one must be noticeably better to replace a plainer one. */
 static bool better_than(const pdl_candidate_t *trial, const pdl_candidate_t *best)
 {
-    int heavier = (int)(trial->config.sharding + trial->config.recompute) -
-                  (int)(best->config.sharding + best->config.recompute);
-
-    return !best->possible || trial->score < best->score * (heavier > 0 ? 0.98 : 1.0);
+    return !best->possible || trial->score < best->score * (weight_of(trial) > weight_of(best) ? 0.98 : 1.0);
 }
 
 static bool is_refusal(pdl_status_t status)

@@ -50,7 +50,8 @@ const pdl__exporter_t pdl__exporters[PDL_EXPORT_COUNT] = {
      .setup = "",
      .launch = "paradl train plan.yaml --device auto --steps 50 --log run.jsonl",
      .log = "step_s of run.jsonl",
-     .task_per_rank = true},
+     .task_per_rank = true,
+     .zero_bubble = true},
 };
 
 const pdl__exporter_t *pdl__exporter_find(const char *name)
@@ -58,6 +59,13 @@ const pdl__exporter_t *pdl__exporter_find(const char *name)
     for (int i = 0; i < PDL_EXPORT_COUNT; i++)
         if (strcmp(pdl__exporters[i].name, name) == 0) return &pdl__exporters[i];
     return NULL;
+}
+
+bool pdl_export_has_zero_bubble(const char *framework)
+{
+    const pdl__exporter_t *exporter = pdl__exporter_find(framework);
+
+    return exporter == NULL || exporter->zero_bubble;
 }
 
 pdl_status_t pdl__export_file(pdl__exported_t *x, const char *name, void (*write)(const pdl__exported_t *, FILE *))

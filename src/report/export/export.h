@@ -79,6 +79,7 @@ typedef struct pdl__exporter {
     const char *setup;         /* lines before it */
     const char *log;           /* where the framework says how long an iteration takes, and how much memory */
     bool        task_per_rank; /* else one a node, which starts the ranks */
+    bool        zero_bubble;   /* it runs such pipelines */
 } pdl__exporter_t;
 extern const pdl__exporter_t pdl__exporters[PDL_EXPORT_COUNT];
 const pdl__exporter_t       *pdl__exporter_find(const char *name);

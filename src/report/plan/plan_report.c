@@ -167,6 +167,7 @@ char *pdl__cell_mesh(const pdl_config_t *config, char text[CELL_SIZE])
     mesh = pdl_config_mesh(config);
     pdl_mesh_format(&mesh, text, CELL_SIZE);
     if (config->micro_batches > 1) append(text, ", %s micro", pdl_format_count(config->micro_batches, number));
+    if (config->pipeline > 1 && config->schedule == PDL_SCHEDULE_ZERO_BUBBLE) append(text, "%s", ", zero bubble");
     if (config->virtual_stages > 1) append(text, ", %s virtual", pdl_format_count(config->virtual_stages, number));
     if (config->sharding != PDL_SHARDING_NONE) append(text, ", %s", pdl_sharding_names[config->sharding]);
     if (config->recompute == PDL_RECOMPUTE_FULL) append(text, "%s", ", recompute");
