@@ -278,4 +278,22 @@ expect 2 plan --model lenet --system abci-v --devices 2 --set device.memory
 has err "expected KEY=VALUE"
 expect 2 simulate --topology dln --hosts 16 --set device.memory=1GB
 has err "are for a plan"
+
+# A sweep answers as single questions do, and says what was not looked at.
+sweep=(--model gpt2-124m --system selene --batch 64 --precision bf16)
+expect 0 plan "${sweep[@]}" --devices 16..32 --json
+cp out sweep.json
+expect 0 plan "${sweep[@]}" --devices 16 --json
+cp out one.json
+python3 - <<'PY' || fail "a sweep and a single question"
+import json
+points, one = json.load(open("sweep.json"))["points"], json.load(open("one.json"))
+best = one["candidates"][0]
+assert points[0]["certified"] and points[0]["not_certified"] is None and one["search"]["certified"]
+for key in ("strategy", "mesh", "micro_batches", "schedule", "sharding"):
+    assert points[0]["best"][key] == best[key], key
+PY
+expect 0 plan --model lenet --system local --devices 1..2 --batch 16
+has out "not certified on 1 device: memory and time of plans for the backend cpu"
+has out "not certified on 2 devices: "
 finish

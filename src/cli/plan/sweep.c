@@ -30,8 +30,11 @@ static void list_devices(sweep_t *s, const int64_t range[2])
     s->devices[s->count++] = range[1];
 }
 
-static pdl_status_t search_at(sweep_t *s, int point, pdl__plan_question_t *q, pdl_oracle_t *oracle)
+/* As for one number of devices: the answers are the same. */
+static pdl_status_t search_at(const pdl__plan_asked_t *v, sweep_t *s, int point, pdl__plan_question_t *q,
+                              pdl_oracle_t *oracle)
 {
+    pdl_exact_options_t   exact;
     pdl_request_t        *request = &s->requests[point];
     pdl_memory_counter_t *counter = NULL;
     pdl_status_t          status = pdl_memory_counter_create(q->system, s->devices[point], &counter);
@@ -41,7 +44,8 @@ static pdl_status_t search_at(sweep_t *s, int point, pdl__plan_question_t *q, pd
     request->top = 1;
     request->memory = pdl_memory_counter_count;
     request->memory_context = counter;
-    if (!status) status = pdl_search_run(oracle, request, &s->searches[point]);
+    if (!status) status = pdl__plan_search(v, q->system, oracle, request, &exact, &s->searches[point]);
+    request->exact = NULL;
     pdl_memory_counter_destroy(counter);
     return status;
 }
@@ -79,7 +83,7 @@ static pdl_status_t run_points(const pdl__plan_asked_t *v, pdl__plan_question_t 
     pdl_status_t  status = PDL_OK;
 
     for (int p = 0; p < s->count && !status; p++) {
-        status = search_at(s, p, q, oracle);
+        status = search_at(v, s, p, q, oracle);
         s->reports[p] = (pdl_plan_report_t){.model = q->model,
                                             .model_name = v->model,
                                             .system = q->system,
@@ -91,6 +95,8 @@ static pdl_status_t run_points(const pdl__plan_asked_t *v, pdl__plan_question_t 
                                             .framework = q->parameters.framework,
                                             .training = q->training};
         if (!status) s->reports[p].ownership = pdl__plan_own(q, s->searches[p], &s->costs[p]);
+        /* Who ends a search does not want the next. */
+        if (!status && s->searches[p]->stopped) scaling.count = s->count = p + 1;
     }
     return status ? status : show(v, &scaling);
 }

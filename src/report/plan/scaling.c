@@ -116,6 +116,21 @@ static int make_columns(const pdl_scaling_t *scaling, pdl_column_t columns[MOST_
     return count;
 }
 
+/* What was not looked at. */
+static void print_not_certified(const pdl_scaling_t *scaling, FILE *stream)
+{
+    char devices[PDL_FORMAT_SIZE];
+
+    for (int p = 0; p < scaling->count; p++) {
+        const pdl_search_t *search = scaling->points[p].search;
+
+        if (search->certified || search->not_certified[0] == '\0') continue;
+        fprintf(stream, "not certified on %s device%s: %s.\n",
+                pdl_format_count(scaling->points[p].request->pe, devices),
+                scaling->points[p].request->pe == 1 ? "" : "s", search->not_certified);
+    }
+}
+
 pdl_status_t pdl_report_scaling(const pdl_scaling_t *scaling, FILE *stream)
 {
     pdl_column_t columns[MOST_COLUMNS];
@@ -130,6 +145,7 @@ pdl_status_t pdl_report_scaling(const pdl_scaling_t *scaling, FILE *stream)
     for (int p = 0; p < scaling->count; p++) add_point(table, scaling, p);
     status = pdl_table_print(table, stream);
     pdl_table_destroy(table);
+    if (!status) print_not_certified(scaling, stream);
     return status;
 }
 
@@ -173,6 +189,9 @@ pdl_status_t pdl_report_scaling_json(const pdl_scaling_t *scaling, FILE *stream)
         pdl_json_bool(&json, "feasible", best != NULL);
         pdl_json_number(&json, "efficiency", best != NULL ? pdl_scaling_efficiency(scaling, p) : (double)NAN);
         if (best != NULL) pdl__candidate_json(&json, "best", &scaling->points[p], best, 1);
+        pdl_json_bool(&json, "certified", scaling->points[p].search->certified);
+        pdl_json_string(&json, "not_certified",
+                        scaling->points[p].search->certified ? NULL : scaling->points[p].search->not_certified);
         write_strategies(&json, &scaling->points[p]);
         pdl__report_ownership_json(&json, &scaling->points[p]);
         pdl_json_close(&json);
