@@ -203,6 +203,12 @@ bool pdl__gradients_by_host(const pdl_oracle_t *oracle, const pdl_case_t *c);
 /* Weights that are sharded are gathered for every pass, one after the other: what this takes at the least. */
 pdl_status_t pdl__least_gathers(pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
                                 double *seconds);
+/* Whether inputs of recomputed blocks are kept by the host; how many elements those of a stage are, as a block of a transformer has two
+   norms, whose inputs are as large as its own; what the device waits for them in an update. */
+bool         pdl__checkpoints_on_host(const pdl_oracle_t *oracle, const pdl_case_t *c);
+double       pdl__checkpoint_elements(const pdl_sums_t *sums);
+double       pdl__checkpoint_seconds(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
+                                     const pdl_sums_t *sums);
 pdl_status_t pdl__gradient_exchange(pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
                                     const pdl_stages_t *stages, pdl__gradient_cost_t *exchange);
 

@@ -7,7 +7,7 @@
  *     source: where each number comes from
  *     device:
  *       {name, memory, memory_bandwidth, peak: {fp32: ..}, compute_units, launch, matrix_efficiency,
- *        memory_efficiency, power, idle_power, host_link, host_memory, host_update, reserved, copy_bandwidth, queue, issue, step, graphs, sharing, slice}
+ *        memory_efficiency, fitted, power, idle_power, host_link, host_memory, host_update, reserved, copy_bandwidth, queue, issue, step, graphs, sharing, slice}
  *     levels:            # innermost first
  *       - {name, transport, fanout, bandwidth, latency, ports, oversubscription, shared, congestion}
  *     host_path:         # optional: the same levels, in order, for transfers staged through host memory
@@ -58,6 +58,7 @@ static const char *const device_keys[] = {"name",
                                           "launch",
                                           "matrix_efficiency",
                                           "memory_efficiency",
+                                          "fitted",
                                           "power",
                                           "idle_power",
                                           "host_bandwidth",
@@ -164,6 +165,7 @@ static pdl_status_t read_device_numbers(const pdl_yaml_t *node, pdl_device_t *de
     st = get_share(node, "matrix_efficiency", &device->matrix_efficiency);
     if (st) return st;
     st = get_share(node, "memory_efficiency", &device->memory_efficiency);
+    if (!st) st = pdl_yaml_get_bool(node, "fitted", PDL_OPTIONAL, &device->fitted);
     if (st) return st;
     st = pdl_yaml_get_number(node, "power", PDL_UNIT_WATT, PDL_OPTIONAL, &device->power_w);
     if (st) return st;

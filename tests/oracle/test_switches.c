@@ -1,6 +1,6 @@
 /*
  * What frameworks do, switch by switch: stages of equal blocks, scattered sends, gradients in 32 bits, gathers behind forward,
- * chains of element-wise layers, logits in 16 bits, experts by their shape.
+ * chains of element-wise layers, logits in 16 bits, experts by their shape, what is with the host.
  */
 #include "oracle/internal.h"
 #include "test.h"
@@ -111,6 +111,58 @@ static void tensor_ranks_share_a_send(void)
     pdl_projection_t split = project(gpt, selene, &p, &c);
     p.scattered_sends = false;
     CHECK_NEAR(split.total_s, project(gpt, selene, &p, &c).total_s, 1e-12);
+}
+
+/* Half of the norms' inputs there and back, once for every micro-batch, a part each where tensor ranks send parts. */
+static void checkpoints_on_the_host_wait_for_its_memory(void)
+{
+    pdl_parameters_t p = published();
+    pdl_config_t     c = three_axes(1, 2, 2);
+    pdl_projection_t with, without;
+    double bytes = 2.0 * 16 * 12 * 1024 * 768 * 2; /* micro-batches of a sample, blocks, positions, width, BF16 */
+
+    c.batch = 32;
+    c.sharding = PDL_SHARDING_ZERO3;
+    c.recompute = PDL_RECOMPUTE_FULL;
+    p.host_checkpoints = true;
+    without = project(gpt, selene, &p, &c);
+    p.pageable_bytes_per_s = 1e9;
+    with = project(gpt, selene, &p, &c);
+    /* The norm behind the last block counts as half a block. */
+    CHECK_NEAR(with.total_s - without.total_s, bytes * 25 / 24 / 1e9, 1e-9);
+    CHECK_NEAR(with.memory_bytes, without.memory_bytes, 0);
+    p.scattered_sends = true;
+    CHECK_NEAR(project(gpt, selene, &p, &c).total_s - without.total_s, bytes * 25 / 48 / 1e9, 1e-9);
+    c.sharding = PDL_SHARDING_ZERO1;
+    with = project(gpt, selene, &p, &c);
+    p.pageable_bytes_per_s = 0;
+    CHECK_NEAR(project(gpt, selene, &p, &c).total_s, with.total_s, 0);
+}
+
+/* 28 bytes a weight and update of AdamW at the rate of the host's processors, or of the link where that is not known. */
+static void the_host_updates_what_it_has(void)
+{
+    pdl_parameters_t p = published();
+    pdl_config_t     c = three_axes(1, 2, 1);
+    pdl_system_t     system = *selene;
+    double           bytes;
+
+    c.sharding = PDL_SHARDING_ZERO1;
+    c.optimizer_tier = PDL_TIER_HOST;
+    p.host_updates = true;
+    system.device.host_update_bytes_per_s = 10e9;
+    pdl_model_totals_t totals;
+    pdl_model_totals(gpt, &totals);
+    bytes = 28.0 * (double)totals.weights / 2;
+    CHECK_NEAR(project(gpt, &system, &p, &c).update_s, bytes / 10e9, 1e-6 * bytes / 10e9);
+    CHECK_NEAR(project(gpt, selene, &p, &c).update_s, bytes / selene->device.host_link.bytes_per_s[PDL_HOST_BOTH],
+               1e-6 * bytes / 10e9);
+    /* Moments alone, there and back, where the device does it. */
+    p.host_updates = false;
+    CHECK(project(gpt, &system, &p, &c).update_s < bytes / 10e9);
+    p.host_updates = true;
+    c.optimizer_tier = PDL_TIER_DEVICE;
+    CHECK(project(gpt, &system, &p, &c).update_s < 0.05 * bytes / 10e9);
 }
 
 static void wide_gradients_take_twice_as_long(void)
@@ -253,6 +305,8 @@ int main(void)
     RUN(stages_with_one_block_fewer_at_the_ends);
     RUN(stages_of_a_unet_are_balanced);
     RUN(tensor_ranks_share_a_send);
+    RUN(checkpoints_on_the_host_wait_for_its_memory);
+    RUN(the_host_updates_what_it_has);
     RUN(wide_gradients_take_twice_as_long);
     RUN(gathers_hide_behind_forward);
     RUN(chains_of_element_wise_layers_pass_once);

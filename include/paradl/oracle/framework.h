@@ -18,8 +18,9 @@ enum { PDL_FRAMEWORK_VALUES = 64 };
 
 typedef struct pdl_framework {
     char             name[64];
-    char             base[64]; /* the parameter set beneath */
-    pdl_parameters_t values;   /* those of its own; the rest is not to be read */
+    char             base[64];    /* the parameter set beneath */
+    char             machine[64]; /* the one system that its numbers were measured on; "": none, or several */
+    pdl_parameters_t values;      /* those of its own; the rest is not to be read */
     bool             parameter_given[PDL_FRAMEWORK_VALUES], switch_given[PDL_FRAMEWORK_VALUES];
     /* Where a run does not say: */
     pdl_sharding_t  sharding;

@@ -71,7 +71,7 @@ extern "C" {
     X(host_efficiency, .8, .02, 1, 1, NONE, "share of the link speed of transfers staged through host memory")   \
     X(host_step_s, 0, 1e-6, 5e-3, 1, SECONDS, "start-up of a step through host memory; 0: system")               \
     X(pinned_bytes, 0, 8e6, 2e9, 1, BYTES, "largest message staged through pinned memory; 0: no bound")          \
-    X(pageable_bytes_per_s, 0, 2e8, 5e9, 1, BYTE_RATE, "speed of what exceeds it")                               \
+    X(pageable_bytes_per_s, 0, 2e8, 5e9, 1, BYTE_RATE, "speed of what exceeds it, and of checkpoints that the host keeps; 0: those cost no time")                               \
     X(bucket_bytes, 25e6, 1e6, 1e9, 0, BYTES, "gradients exchanged at a time while backward runs")               \
     X(overlap_slowdown, 1.05, 1, 2, 0, NONE, "slow-down of computation while collectives run")                   \
     X(memory_margin, 1.1, 1, 2, 0, NONE, "fragmentation: memory needed over memory used")                        \
@@ -84,7 +84,8 @@ extern "C" {
     X(compute_deviation, .1, 0, 2, 0, NONE, "standard deviation of ln(measured / projected) of computation")     \
     X(comm_deviation, .25, 0, 2, 0, NONE, "the same of communication")                                           \
     X(interval_width, 1.645, 0, 10, 0, NONE, "half-width of the 90 % interval in those deviations")            \
-    X(estimate_width, .65, 0, 3, 0, NONE, "least half-width of that interval, in ln, where nothing was measured")
+    X(estimate_width, .65, 0, 3, 0, NONE, "least half-width of that interval, in ln, where nothing was measured") \
+    X(machine_width, .25, 0, 3, 0, NONE, "the same where the parameters were fitted, but not on this machine")
 /* clang-format on */
 
 /* What a framework does differently from the ideal; docs/oracle.md, "What the measured runs taught". */
@@ -116,6 +117,7 @@ extern "C" {
     X(fused_elements, 0, "activations, sums and gates are computed along with the norm or element-wise layer in front of them") \
     X(block_segments, 0, "what is recomputed is recomputed block by block; else in the segments that need the least memory") \
     X(host_checkpoints, 0, "with weights shared out, inputs of recomputed blocks are kept by the host")           \
+    X(host_updates, 0, "optimizer state that is on the host is updated by its processors; else it passes through the device")  \
     X(causal_skip, 1, "attention kernels skip the masked half")                                                  \
     X(fused_softmax, 1, "unfused attention scales, masks and normalises in one 16-bit kernel, not in several 32-bit ones") \
     X(fused_attention, 1, "attention keeps no scores; otherwise selective recompute pays")                      \
@@ -133,6 +135,7 @@ enum {
 typedef struct pdl_parameters {
     char name[64];
     char framework[64]; /* that was laid over them; "": none */
+    char machine[64];   /* the system that the numbers of the framework were measured on; "": several */
 #define PDL_PARAMETER_FIELD(field, ...) double field;
     PDL_PARAMETER_MAP(PDL_PARAMETER_FIELD)
 #undef PDL_PARAMETER_FIELD

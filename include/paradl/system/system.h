@@ -73,6 +73,7 @@ typedef struct pdl_device {
     int             compute_units;                        /* SMs or cores: granularity of work */
     double          launch_s;                             /* least time of one kernel */
     double          matrix_efficiency, memory_efficiency; /* reachable shares of the two peaks */
+    bool            fitted; /* these agree with measured runs; else they are estimates */
     double          power_w, idle_power_w;
     double          queue_s; /* host time to queue one pass of a layer, where the host queues work ahead; 0: none */
     double          issue_s; /* of this, what is not spent on its kernels */

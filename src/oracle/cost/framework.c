@@ -31,15 +31,17 @@ static pdl_status_t read_defaults(const pdl_yaml_t *map, pdl_framework_t *f)
 
 static pdl_status_t read_root(const pdl_yaml_t *root, pdl_framework_t *f)
 {
-    static const char *const keys[] = {"paradl",     "name",     "description", "source", "extends",
-                                       "parameters", "switches", "defaults",    NULL};
-    const char              *name = "", *base = "default";
+    static const char *const keys[] = {"paradl",     "name",     "description", "source",  "extends",
+                                       "parameters", "switches", "defaults",    "machine", NULL};
+    const char              *name = "", *base = "default", *machine = "";
     pdl_status_t             status = pdl_yaml_check_format(root, "framework");
 
     if (!status) status = pdl_yaml_check_keys(root, keys);
     if (!status) status = pdl_yaml_get_string(root, "name", PDL_REQUIRED, &name);
     if (!status) status = pdl_yaml_get_string(root, "extends", PDL_OPTIONAL, &base);
+    if (!status) status = pdl_yaml_get_string(root, "machine", PDL_OPTIONAL, &machine);
     if (status) return status;
+    strncpy(f->machine, machine, sizeof(f->machine) - 1);
     strncpy(f->name, name, sizeof(f->name) - 1);
     strncpy(f->base, base, sizeof(f->base) - 1);
     const pdl_yaml_t *values = pdl_yaml_find(root, "parameters"), *flags = pdl_yaml_find(root, "switches"),
@@ -86,6 +88,7 @@ void pdl_framework_apply(const pdl_framework_t *f, pdl_parameters_t *p)
         if (f->switch_given[i]) memcpy((char *)p + at, (const char *)&f->values + at, sizeof(bool));
     }
     memcpy(p->framework, f->name, sizeof(p->framework));
+    memcpy(p->machine, f->machine, sizeof(p->machine));
 }
 
 pdl_status_t pdl_framework_choose(const char *framework, const char *parameters, const pdl_system_t *system,

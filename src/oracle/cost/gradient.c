@@ -216,6 +216,30 @@ pdl_status_t pdl__least_gathers(pdl_oracle_t *oracle, const pdl_case_t *c, const
     return status;
 }
 
+bool pdl__checkpoints_on_host(const pdl_oracle_t *oracle, const pdl_case_t *c)
+{
+    return oracle->p.host_checkpoints && c->sharding == PDL_SHARDING_ZERO3 && c->recompute == PDL_RECOMPUTE_FULL &&
+           c->run_mode == PDL_TRAINING;
+}
+
+double pdl__checkpoint_elements(const pdl_sums_t *s)
+{
+    return 0.5 * s->norm_inputs;
+}
+
+/* Inputs of recomputed blocks go to memory of the host that is not pinned and come back, and the device waits. Tensor ranks that
+   send a part each keep a part each. */
+double pdl__checkpoint_seconds(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
+                               const pdl_sums_t *s)
+{
+    double rate = oracle->p.pageable_bytes_per_s, parts = 1;
+
+    if (!pdl__checkpoints_on_host(oracle, c) || s->attentions == 0 || !(rate > 0)) return 0;
+    if (oracle->p.scattered_sends) parts = (double)pdl_mesh_extent(&profile->plan->mesh, PDL_AXIS_TENSOR);
+    return 2 * (double)c->micro_batches * pdl__checkpoint_elements(s) * profile->compute.item_bytes /
+           (parts * rate);
+}
+
 pdl_status_t pdl__gradient_exchange(pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
                                     const pdl_stages_t *st, pdl__gradient_cost_t *e)
 {
@@ -230,5 +254,8 @@ pdl_status_t pdl__gradient_exchange(pdl_oracle_t *oracle, const pdl_case_t *c, c
     if (oracle->p.overlap_gradients && e->total_s > 0)
         e->exposed_s = fmin(e->total_s, c->sharding == PDL_SHARDING_ZERO3 ? exposed_gathers(c, st, e)
                                                                           : exposed_part(oracle, c, st, e, item));
+    double checkpoints = pdl__checkpoint_seconds(oracle, c, profile, s);
+    e->total_s += checkpoints;
+    e->exposed_s += checkpoints;
     return PDL_OK;
 }

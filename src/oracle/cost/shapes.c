@@ -10,7 +10,8 @@
 /* Rows and columns of a tile. */
 static const struct {
     double rows, columns;
-} tiles[] = {{128, 256}, {256, 128}, {128, 128}, {64, 128}, {128, 64}, {64, 64}, {256, 32}, {128, 32}};
+} tiles[] = {{128, 256}, {256, 128}, {128, 128}, {64, 256}, {256, 64},
+             {64, 128},  {128, 64},  {64, 64},   {256, 32}, {128, 32}};
 /* Reading a tile's factors takes as long as this many more rows of each; filling and emptying its pipeline as this much more
    depth; the last wave of tiles costs this share of what it leaves idle. */
 static const double REUSE = 44, FILL = 100, LAST_WAVE = 0.15;
@@ -38,11 +39,13 @@ double pdl__product_seconds(const pdl_compute_cost_t *cost, double flop_per_s, d
     for (size_t i = 0; i < sizeof(tiles) / sizeof(tiles[0]); i++) {
         double rows = tiles[i].rows, columns = tiles[i].columns, count = ceil(m / rows) * ceil(n / columns);
         double flop = 2 * rows * columns * reuse(rows, columns) / best_reuse;
-        for (double parts = 1; parts <= MOST_PARTS; parts *= 2) {
-            if (parts > 1 && (count * parts > cost->units || k / parts < LEAST_DEPTH)) break;
+        /* As many parts as powers of two, or as there are units for. */
+        double most = fmin(fmin(MOST_PARTS, floor(cost->units / count)), floor(k / LEAST_DEPTH));
+        for (double parts = 1, next; parts <= fmax(1, most); parts = next) {
             double seconds = waves(count * parts, cost->units) * flop * (k / parts + FILL) / unit_flop_per_s;
             if (parts > 1) seconds += 2 * parts * m * n * 4 / cost->bytes_per_s;
             best = fmin(best, seconds);
+            next = parts < most ? fmin(2 * parts, most) : INFINITY;
         }
     }
     return best;

@@ -110,7 +110,6 @@ static double saved_elements(const pdl_oracle_t *oracle, const pdl_case_t *c, co
     const pdl_activation_memory_t *m = &st->held->memory[s];
     double                         scores = oracle->p.fused_attention ? 0 : st->sums[s].attention_scores;
     double                         all = m->saved + scores;
-    bool                           on_host = oracle->p.host_checkpoints && c->sharding == PDL_SHARDING_ZERO3;
 
     *transient = m->transient;
     if (c->run_mode == PDL_INFERENCE) return 0;
@@ -119,8 +118,8 @@ static double saved_elements(const pdl_oracle_t *oracle, const pdl_case_t *c, co
     if (c->recompute == PDL_RECOMPUTE_SELECTIVE) return m->saved;
     double segments = segments_of(oracle, st, s, all);
     *transient += all / segments;
-    /* A block of a transformer has two norms, whose inputs are as large as its own. */
-    if (by_blocks(oracle, st, s)) return on_host ? 0 : 0.5 * st->sums[s].norm_inputs;
+    if (by_blocks(oracle, st, s))
+        return pdl__checkpoints_on_host(oracle, c) ? 0 : pdl__checkpoint_elements(&st->sums[s]);
     return segments * border_elements(st, s, m->input, m->saved);
 }
 
@@ -187,8 +186,7 @@ static double later_elements(const pdl_profile_t *profile, const pdl_stages_t *s
 /* What one micro-batch keeps, and what is held besides for a while; which of the kept sets of these a case has. */
 static int load_set(const pdl_oracle_t *oracle, const pdl_case_t *c)
 {
-    bool on_host = oracle->p.host_checkpoints && c->sharding == PDL_SHARDING_ZERO3;
-    int  set = c->recompute == PDL_RECOMPUTE_FULL && on_host ? PDL_RECOMPUTE_COUNT : (int)c->recompute;
+    int set = pdl__checkpoints_on_host(oracle, c) ? PDL_RECOMPUTE_COUNT : (int)c->recompute;
 
     return pdl__divides_passes(c) ? set + PDL__LOAD_SETS / 2 : set;
 }

@@ -304,7 +304,7 @@ static pdl_status_t finish_stage(pdl__pass_prices_t *pp, int stage)
     }
     if (!pp->pipeline.training) return PDL_OK;
     pp->update_s[stage] = pp->slow[stage] * pdl__stage_update_seconds(pp->oracle, &pp->c, pp->profile, &sums);
-    pp->tail_s[stage] = skew_seconds(pp, &sums);
+    pp->tail_s[stage] = skew_seconds(pp, &sums) + pdl__checkpoint_seconds(pp->oracle, &pp->c, pp->profile, &sums);
     if (pp->overlap || pp->c.sharding == PDL_SHARDING_ZERO3) return PDL_OK;
     double       exchange_s, gather_s;
     pdl_status_t status = price_gradients(pp, &sums, stage, &exchange_s, &gather_s);

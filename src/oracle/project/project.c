@@ -216,14 +216,24 @@ static double staging_seconds(const pdl_oracle_t *oracle, const pdl_case_t *c)
     return seconds;
 }
 
-static void project_interval(const pdl_oracle_t *oracle, pdl_projection_t *out)
+/* Parameters that were fitted on other machines say less of this one, whose shares of the peaks are estimates. */
+static bool is_foreign(const pdl_oracle_t *oracle)
+{
+    if (!oracle->p.measured || oracle->system->measured_count > 0) return false;
+    return oracle->p.machine[0] ? strcmp(oracle->p.machine, oracle->system->name) != 0
+                                : !oracle->system->device.fitted;
+}
+
+static void project_interval(const pdl_oracle_t *oracle, const pdl_case_t *c, pdl_projection_t *out)
 {
     double compute = (out->compute_s + out->bubble_s + out->io_s) / out->total_s, comm = out->comm_s / out->total_s;
     double a = compute * oracle->p.compute_deviation, b = comm * oracle->p.comm_deviation;
     double width = oracle->p.interval_width * sqrt(a * a + b * b);
 
-    out->estimated = !oracle->p.measured && oracle->system->measured_count == 0;
+    /* All runs that parameters were fitted to trained. */
+    out->estimated = (!oracle->p.measured || c->run_mode == PDL_INFERENCE) && oracle->system->measured_count == 0;
     if (out->estimated) width = fmax(width, oracle->p.estimate_width);
+    if (is_foreign(oracle)) width = fmax(width, oracle->p.machine_width);
     out->low_s = out->total_s * exp(-width);
     out->high_s = out->total_s * exp(width);
 }
@@ -263,7 +273,7 @@ void pdl__project_sums(const pdl_oracle_t *oracle, const pdl_case_t *c, double k
     out->total_s = sum.total_s;
     out->energy_j = sum.energy_j;
     out->congested_s = out->total_s + (kappa - 1) * (out->comm[PDL_COMM_GRADIENT] + out->comm[PDL_COMM_STAGE]);
-    project_interval(oracle, out);
+    project_interval(oracle, c, out);
 }
 
 /* The virtual stages of the busiest stage of an interleaved pipeline together, and the seconds of a micro-batch there. */

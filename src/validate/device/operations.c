@@ -35,7 +35,7 @@ static const struct operation {
      1, 1},
 };
 
-static const double SINGLE = 2;
+static const double SINGLE = 1.6;
 
 static const struct operation *find_operation(const char *name)
 {
@@ -111,7 +111,8 @@ pdl_status_t pdl__device_operation(const pdl_device_runs_t *runs, const char *pa
         double host = row->backward ? op->backward * p.dispatch_backward_s : op->forward * p.dispatch_s;
         /* Times of single calls scatter more than their sums. */
         double width = SINGLE * p.interval_width * p.compute_deviation;
-        row->projected_s = fmax(host, seconds[row->backward]);
+        /* Nothing was queued before that could overlap the way to the device. */
+        row->projected_s = fmax(host, seconds[row->backward] + runs->system->device.launch_s);
         row->low_s = row->projected_s * exp(-width);
         row->high_s = row->projected_s * exp(width);
     }

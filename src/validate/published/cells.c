@@ -82,17 +82,26 @@ static void complete_sizes(const pdl_published_rules_t *rules, pdl_dimensions_t 
     if (!d->head_dim && d->heads) d->head_dim = d->hidden / d->heads;
     if (!d->ffn) d->ffn = 4 * d->hidden;
     if (!d->vocabulary) d->vocabulary = rules->vocabulary;
+    if (!d->expert_products) d->expert_products = 3;
     if (!d->tokens) d->tokens = d->kv_heads ? 4096 : 1024;
 }
 
 /* Experts are shared out over the ranks of a group: each computes as many tokens as it would alone, with its
    share of the weights. No more experts can be chosen than a rank has, so fewer, wider ones stand for them then. */
-static void write_experts(const pdl_dimensions_t *d, int64_t over, char *yaml, size_t size)
+static void write_experts(const pdl_dimensions_t *d, const char *file, int64_t over, char *yaml, size_t size)
 {
     int64_t experts = d->experts / over > 0 ? d->experts / over : 1;
     int64_t chosen = d->top_k < experts ? d->top_k : experts;
     int64_t width = d->ffn * d->top_k / chosen;
 
+    if (file) {
+        snprintf(
+            yaml, size,
+            "paradl: model/1\nname: published\nextends: %s\nparameters: {ffn: %lld, experts: %lld, top_k: %lld, "
+            "tokens: %lld}\n",
+            file, (long long)width, (long long)experts, (long long)chosen, (long long)d->tokens);
+        return;
+    }
     snprintf(
         yaml, size,
         "paradl: model/1\nname: published\nextends: mixtral-8x7b\nparameters: {layers: %lld, hidden: %lld, heads: "
@@ -173,7 +182,7 @@ static bool read_model(const pdl_published_rules_t *rules, cells_t *c, pdl_publi
     if (!d->layers || !d->hidden) return refuse(&line->row, "the shape of %.60s is not known", name);
     complete_sizes(rules, d);
     if (d->experts)
-        write_experts(d, r->experts_over, r->yaml, sizeof(r->yaml));
+        write_experts(d, file, r->experts_over, r->yaml, sizeof(r->yaml));
     else
         write_dense(d, file, r->framework->dropout, r->yaml, sizeof(r->yaml));
     return true;

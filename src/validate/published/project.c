@@ -108,7 +108,7 @@ static void expert_states(const pdl_recipe_t *r, double memory_bytes, pdl_projec
 {
     const pdl_config_t *c = &r->config;
     double              data = (double)c->data, replicas = fmax(1, data / (double)r->experts_over);
-    double              weights = 3.0 * (double)(r->size.hidden * r->size.ffn) * (double)r->size.experts /
+    double weights = (double)(r->size.expert_products * r->size.hidden * r->size.ffn) * (double)r->size.experts /
                      (double)r->experts_over * (double)r->size.layers / (double)(c->pipeline * c->tensor);
 
     if (r->size.experts == 0 || c->sharding == PDL_SHARDING_NONE) return;

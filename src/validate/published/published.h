@@ -20,7 +20,8 @@ typedef struct pdl_published_rules {
 /* Sizes of a transformer; 0 where nothing says. */
 typedef struct pdl_dimensions {
     int64_t layers, hidden, heads, kv_heads, head_dim, ffn, tokens, vocabulary, experts, top_k;
-    int64_t most_nodes; /* that the experts of a token are on; 0: any */
+    int64_t most_nodes;      /* that the experts of a token are on; 0: any */
+    int64_t expert_products; /* of a layer of experts: 3 where they are gated, else 2 */
 } pdl_dimensions_t;
 
 pdl_status_t pdl__published_rules_load(const char *name, pdl_published_rules_t *rules);

@@ -113,11 +113,13 @@ const pdl_framework_t *pdl__published_framework(const pdl_published_rules_t *rul
 pdl_status_t pdl__published_shape(const pdl_yaml_t *entry, pdl_dimensions_t *d, const char **file)
 {
     static const char *const keys[] = {"file", "shape", "positions", "arguments", NULL};
-    static const char *const names[] = {"layers", "hidden",     "heads",   "kv_heads", "head_dim",   "ffn",
-                                        "tokens", "vocabulary", "experts", "top_k",    "most_nodes", NULL};
-    int64_t *const slots[] = {&d->layers, &d->hidden,     &d->heads,   &d->kv_heads, &d->head_dim,  &d->ffn,
-                              &d->tokens, &d->vocabulary, &d->experts, &d->top_k,    &d->most_nodes};
-    pdl_status_t   status = pdl_yaml_expect(entry, PDL_YAML_MAPPING, "the description of a model");
+    static const char *const names[] = {"layers",     "hidden",          "heads",      "kv_heads", "head_dim",
+                                        "ffn",        "tokens",          "vocabulary", "experts",  "top_k",
+                                        "most_nodes", "expert_products", NULL};
+    int64_t *const           slots[] = {&d->layers,   &d->hidden, &d->heads,      &d->kv_heads,
+                                        &d->head_dim, &d->ffn,    &d->tokens,     &d->vocabulary,
+                                        &d->experts,  &d->top_k,  &d->most_nodes, &d->expert_products};
+    pdl_status_t             status = pdl_yaml_expect(entry, PDL_YAML_MAPPING, "the description of a model");
 
     *file = NULL;
     if (!status) status = pdl_yaml_check_keys(entry, keys);
