@@ -215,15 +215,17 @@ static pdl_status_t run_until_it_fits(pdl__engine_t *engine, const pdl_sim_job_t
 pdl_status_t pdl__sim_flow(const pdl_topology_t *topology, const pdl_sim_job_t *jobs, int job_count,
                            const pdl_sim_options_t *options, pdl_sim_result_t *result)
 {
-    pdl__engine_t    *engine = calloc(1, sizeof(*engine));
-    pdl_sim_options_t silent = *options;
-    pdl_status_t      status;
+    const pdl_message_layer_t *messages = &pdl_topology_get_spec(topology)->messages;
+    pdl__engine_t             *engine = calloc(1, sizeof(*engine));
+    pdl_sim_options_t          silent = *options;
+    pdl_status_t               status;
 
     if (engine == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory for the simulation");
     silent.trace = NULL;
     engine->topology = topology;
     engine->options = &silent;
-    engine->buffered = pdl_topology_get_spec(topology)->messages.buffered;
+    engine->buffered = messages->buffered;
+    engine->reverse = options->reverse_share > 0 ? options->reverse_share : messages->reverse;
     if (engine->buffered) silent.periodic = false;
     engine->tick_s = 0x1p-50;
     engine->stride = 8;
@@ -233,6 +235,7 @@ pdl_status_t pdl__sim_flow(const pdl_topology_t *topology, const pdl_sim_job_t *
         pdl__engine_t again = {.topology = topology,
                                .options = options,
                                .buffered = engine->buffered,
+                               .reverse = engine->reverse,
                                .tick_s = engine->tick_s,
                                .stride = engine->stride};
 

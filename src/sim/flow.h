@@ -37,6 +37,7 @@ typedef struct pdl__engine {
     int                      stride;
     bool                     too_long; /* a route did not fit the stride */
     bool                     buffered; /* senders do not wait for their messages */
+    double                   reverse;  /* share of a flow's rate on the way back: of the options or the topology */
     pdl__queue_t             queue;
     pdl__network_t           net;
     pdl__routes_t            routes;

@@ -72,13 +72,14 @@ static bool add_reverse(pdl__engine_t *engine, pdl__flow_t *flow, int32_t *links
 
 /* The weight of a flow: whole, or one microsecond over the latency of its route. SimGrid treats a route without
    latency as one of a second. */
-static void set_weight(const pdl_sim_options_t *options, pdl__flow_t *flow, double latency_s)
+static void set_weight(const pdl__engine_t *engine, pdl__flow_t *flow, double latency_s)
 {
     double whole = (double)PDL__WHOLE;
 
     flow->weight = PDL__WHOLE;
-    if (options->latency_share) flow->weight = llrint(whole * 1e-6 / (latency_s > 0 ? fmax(latency_s, 1e-12) : 1));
-    flow->back = llrint((double)flow->weight * options->reverse_share);
+    if (engine->options->latency_share)
+        flow->weight = llrint(whole * 1e-6 / (latency_s > 0 ? fmax(latency_s, 1e-12) : 1));
+    flow->back = llrint((double)flow->weight * engine->reverse);
 }
 
 /* Finds the links of a flow; the latency of its route in ticks. */
@@ -106,9 +107,9 @@ static pdl_status_t find_way(pdl__engine_t *engine, int32_t id, pdl__tick_t *lat
     latency_s = route->latency_s;
     if (options->latency_factors > 0)
         latency_s *= pdl__flow_factor(options->latency_factor, options->latency_factors, flow->bytes);
-    set_weight(options, flow, latency_s);
+    set_weight(engine, flow, latency_s);
     *latency = (pdl__tick_t)llrint(latency_s / engine->tick_s);
-    if (options->reverse_share > 0 && !add_reverse(engine, flow, links, src, dst)) {
+    if (engine->reverse > 0 && !add_reverse(engine, flow, links, src, dst)) {
         engine->too_long = true;
         return PDL_ERR_LIMIT;
     }

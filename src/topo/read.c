@@ -10,7 +10,7 @@
  * Options have the names of the command line with '_' for '-'; lists stand for "4x4" and "1,16,1,17". Both may say what the layer
  * that moves messages adds, and what the MPI library's own allreduce takes:
  *
- *     messages: {exchange: 0.8, exchange_bytes: 64KiB, chunk: 48KiB, buffered: true, library: [{bytes: 64KiB, seconds: 60ms}, ...]}
+ *     messages: {exchange: 0.8, exchange_bytes: 64KiB, reverse: 0.02, chunk: 48KiB, buffered: true, library: [{bytes: 64KiB, seconds: 60ms}, ...]}
  */
 #include "topo/family/graph.h"
 
@@ -158,7 +158,8 @@ static pdl_status_t read_library(const pdl_yaml_t *list, pdl_message_layer_t *me
 
 static pdl_status_t read_messages(const pdl_yaml_t *root, pdl_message_layer_t *messages)
 {
-    static const char *const keys[] = {"exchange", "exchange_bytes", "chunk", "buffered", "library", NULL};
+    static const char *const keys[] = {"exchange", "exchange_bytes", "reverse", "chunk",
+                                       "buffered", "library",        NULL};
     const pdl_yaml_t        *node = pdl_yaml_find(root, "messages"), *library;
     pdl_status_t             st;
 
@@ -168,11 +169,14 @@ static pdl_status_t read_messages(const pdl_yaml_t *root, pdl_message_layer_t *m
     if (!st) st = pdl_yaml_get_number(node, "exchange", PDL_UNIT_NONE, PDL_OPTIONAL, &messages->exchange);
     if (!st)
         st = pdl_yaml_get_number(node, "exchange_bytes", PDL_UNIT_BYTES, PDL_OPTIONAL, &messages->exchange_bytes);
+    if (!st) st = pdl_yaml_get_number(node, "reverse", PDL_UNIT_NONE, PDL_OPTIONAL, &messages->reverse);
     if (!st) st = pdl_yaml_get_bool(node, "buffered", PDL_OPTIONAL, &messages->buffered);
     if (!st) st = pdl_yaml_get_number(node, "chunk", PDL_UNIT_BYTES, PDL_OPTIONAL, &messages->chunk_bytes);
     if (st) return st;
     if (pdl_yaml_find(node, "exchange") != NULL && !(messages->exchange > 0 && messages->exchange <= 1))
         return pdl_yaml_error(pdl_yaml_find(node, "exchange"), "exchange is a share, above 0 and at most 1");
+    if (!(messages->reverse >= 0 && messages->reverse <= 1))
+        return pdl_yaml_error(pdl_yaml_find(node, "reverse"), "reverse is a share, from 0 to 1");
     library = pdl_yaml_find(node, "library");
     return library != NULL ? read_library(library, messages) : PDL_OK;
 }

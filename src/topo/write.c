@@ -24,6 +24,7 @@ static void write_messages(const pdl_message_layer_t *m, FILE *stream)
 {
     fprintf(stream, "messages:\n  exchange: %.4g\n", m->exchange > 0 ? m->exchange : 1);
     if (m->exchange_bytes > 0) fprintf(stream, "  exchange_bytes: %.0f\n", m->exchange_bytes);
+    if (m->reverse > 0) fprintf(stream, "  reverse: %.3g\n", m->reverse);
     if (m->buffered) fputs("  buffered: true\n", stream);
     if (m->chunk_bytes > 0) fprintf(stream, "  chunk: %.0f\n", m->chunk_bytes);
     if (m->library_sizes > 0) fputs("  library:\n", stream);

@@ -132,6 +132,7 @@ static void mistakes_are_named(void)
     } while (0)
     REFUSED("{exchange: 1.5}", "n.yaml:4: exchange is a share");
     REFUSED("{exchange: 0}", "exchange is a share");
+    REFUSED("{reverse: 1.5}", "n.yaml:4: reverse is a share, from 0 to 1");
     REFUSED("{rate: 1}", "rate");
     REFUSED("{library: [{bytes: 4KiB, seconds: 1ms}, {bytes: 4KiB, seconds: 1ms}]}", "sizes must grow");
     REFUSED("{library: [{bytes: 4KiB, seconds: 0s}]}", "times be above 0");

@@ -5,11 +5,14 @@ interfaces for every cable, and the routes of the simulator, each by source and 
     network.py up PARADL SHAPE.yaml HOST_MBIT LINK_MBIT      network.py down
 
 Hosts are the namespaces pdlh0, pdlh1, .. with addresses 10.77.0.1, .. on their interface eth0. Needs root and iproute2."""
+import os
 import re
 import subprocess
 import sys
 
-BURST, QUEUE = "16kb", "200ms"
+# What a bucket of tbf holds passes a cable in no time, which helps messages that are not much larger: MTU=576 BURST=600b leaves them
+# one small packet, for three times as many packets.
+MTU, BURST, QUEUE = (os.environ.get(name, usual) for name, usual in (("MTU", "1500"), ("BURST", "16kb"), ("QUEUE", "200ms")))
 
 
 def run(*words):
@@ -63,7 +66,7 @@ def up(paradl, shape, host_mbit, link_mbit):
             f"c{c}b", "address", mac(c, 1), "netns", space_of(b))
         for vertex, name, other in ((a, f"c{c}a", mac(c, 1)), (b, f"c{c}b", mac(c, 0))):
             space = space_of(vertex)
-            batch(space, [f"link set {name} up", f"neigh replace 169.254.1.1 lladdr {other} dev {name} nud permanent"])
+            batch(space, [f"link set {name} mtu {MTU} up", f"neigh replace 169.254.1.1 lladdr {other} dev {name} nud permanent"])
             subprocess.run(["ip", "netns", "exec", space, "ethtool", "-K", name, "tso", "off", "gso", "off", "gro", "off"],
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             run("tc", "-n", space, "qdisc", "add", "dev", name, "root", "tbf", "rate", f"{rate}mbit", "burst", BURST,

@@ -4,55 +4,13 @@
 # generously: processes share the cores of one machine with whatever else runs there. Minutes; needs root.
 #
 #     SHAPES="tree dln" tests/long/test_network.sh        # some of tree, ring, torus, dln
+#     MTU=576 BURST=600b ...                              # small packets: what pipelines need to be right (docs/mpi.md)
 set -euo pipefail
-. "$SOURCE/tests/comm/common.sh"
+. "$SOURCE/tests/long/network.sh"
 
-[ "$(id -u)" = 0 ] || { echo "skipped: network namespaces need root"; exit 77; }
-for tool in ip tc mpirun unshare; do
-    command -v "$tool" >/dev/null || { echo "skipped: there is no $tool"; exit 77; }
-done
-ip netns add pdls999 2>/dev/null || { echo "skipped: network namespaces are not allowed here"; exit 77; }
-ip netns del pdls999
-network=$SOURCE/tests/long/network.py
-trap 'python3 "$network" down' EXIT
-
-# Ranks that poll would take the cores from those that move bytes: they sleep a little.
-printf '#include <time.h>\nint sched_yield(void) { struct timespec t = {0, 30000}; return nanosleep(&t, 0); }\n' >yield.c
-"${CC:-cc}" -shared -fPIC -O2 -o yield.so yield.c
-# Open MPI starts its daemons through this: the host of an address is its namespace, with a host name of its own.
-cat >agent.sh <<'AGENT'
-#!/bin/bash
-while [[ $1 == -* ]]; do shift; done
-host=pdlh$((${1##*.} - 1)); shift
-exec ip netns exec $host unshare --uts sh -c "hostname $host; $*"
-AGENT
-chmod +x agent.sh
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-hosts=$(printf '10.77.0.%d:1,' 1 2 3 4 5 6 7 8)
-
-on_hosts() {
-    # shellcheck disable=SC2016
-    ip netns exec pdlh0 unshare --uts sh -c 'hostname pdlh0; exec "$0" "$@"' timeout 900 mpirun \
-        --mca plm rsh --mca plm_rsh_agent "$PWD/agent.sh" --mca plm_rsh_no_tree_spawn 1 --mca oob_tcp_if_include eth0 \
-        --mca btl tcp,self --mca btl_tcp_if_include eth0 --mca pml ob1 --mca mpi_yield_when_idle 1 \
-        --mca hwloc_base_binding_policy none -H "${hosts%,}" -n 8 -x LD_PRELOAD="$PWD/yield.so" -x PARADL_SHARE \
-        -x PARADL_LIB "$PARADL" "$@"
-}
-
-export PARADL_LIB=${PARADL_LIB:-$(dirname "$PARADL")/lib/paradl}
 for shape in ${SHAPES:-tree ring torus dln}; do
-    case $shape in # topology, then Mbit/s of hosts and of cables between switches
-    tree) options='topology: fat-tree\nhosts: 8\nleaf_hosts: 4\nuplinks: 1' rates="20 26.667" ;;
-    ring) options='topology: ring\nhosts: 8' rates="20 20" ;;
-    torus) options='topology: torus\ndims: [4, 2]' rates="20 20" ;;
-    dln) options='topology: dln\nhosts: 8\nhosts_per_switch: 2' rates="20 20" ;;
-    *) fail "unknown shape $shape" ;;
-    esac
-    # shellcheck disable=SC2059
-    printf "paradl: topology/1\n$options\n" >"$shape.yaml"
-    # shellcheck disable=SC2086
-    python3 "$network" up "$PARADL" "$shape.yaml" $rates
-    on_hosts calibrate --network "$PWD/$shape.yaml" -o "$PWD/$shape-measured.yaml" --quiet 2>err || fail "$shape: calibrate: $(tail -3 err)"
+    up "$shape"
+    measure "$shape"
     on_hosts coll bench --network "$PWD/$shape-measured.yaml" --min-bytes 512KiB --max-bytes 512KiB --iterations "${ITERATIONS:-3}" --json \
         >"$shape.json" 2>err || fail "$shape: coll bench: $(tail -3 err)"
     python3 - "$shape" <<'PYTHON' || fail "$shape: real and simulated differ"

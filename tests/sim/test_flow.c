@@ -201,6 +201,30 @@ static void exchanges_lose_time(void)
     pdl_topology_destroy(asked.topology);
 }
 
+/* A network that was measured says what acknowledgements take on the way back: what comes the other way is slower by it. */
+static void acknowledgements_take_a_share(void)
+{
+    static const char text[] = "paradl: topology/1\ntopology: fat-tree\nhosts: 8\nleaf_hosts: 8\nuplinks: 1\n"
+                               "messages: {reverse: 0.05}\n";
+    double            alpha = 2e-6, beta = 1 / 12.5e9, m = 8e6;
+    pdl_sim_case_t    asked = {.bytes = 8000000, .options = pdl_sim_options_default()};
+    pdl_sim_verdict_t verdict;
+
+    REQUIRE_OK(pdl_topology_read_memory(text, strlen(text), "t.yaml", &asked.topology));
+    /* In both, every host sends and receives at once: each direction of its cable has a message and acknowledgements. */
+    REQUIRE_OK(pdl_sim_run_case(&asked, "rdb", &verdict));
+    CHECK_NEAR(verdict.result.time_s, 3 * (alpha + 1.05 * m * beta), 1e-9);
+    pdl_sim_verdict_free(&verdict);
+    REQUIRE_OK(pdl_sim_run_case(&asked, "ring", &verdict));
+    CHECK_NEAR(verdict.result.time_s, 14 * (alpha + 1.05 * m / 8 * beta), 1e-9);
+    pdl_sim_verdict_free(&verdict);
+    asked.options.reverse_share = 0.1; /* goes before what the file says */
+    REQUIRE_OK(pdl_sim_run_case(&asked, "rdb", &verdict));
+    CHECK_NEAR(verdict.result.time_s, 3 * (alpha + 1.1 * m * beta), 1e-9);
+    pdl_sim_verdict_free(&verdict);
+    pdl_topology_destroy(asked.topology);
+}
+
 /* With eager messages ranks run ahead of each other; every collective still ends, and never later. */
 static double broadcast_s(const pdl_topology_t *topology, const char *algorithm, int64_t segments)
 {
@@ -366,6 +390,7 @@ int main(void)
     RUN(shares_by_latency);
     RUN(rendezvous_eager_and_factors);
     RUN(exchanges_lose_time);
+    RUN(acknowledgements_take_a_share);
     RUN(buffered_senders_go_on);
     RUN(eager_rings_end);
     RUN(a_straggler_delays_a_ring);

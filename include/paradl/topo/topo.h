@@ -59,6 +59,7 @@ typedef enum pdl_duplex { PDL_FULL_DUPLEX, PDL_HALF_DUPLEX } pdl_duplex_t;
 typedef struct pdl_message_layer {
     /* Share of its rate that a message of this size or larger keeps while its receiver sends to its sender; 0: all. */
     double exchange, exchange_bytes;
+    double reverse;     /* share of its rate that a message's acknowledgements take on the way back */
     double chunk_bytes; /* into which messages are cut for it; 0: as the executor does */
     bool   buffered;    /* a sender goes on while its messages move; those to one receiver queue up */
     double library_bytes[PDL_LIBRARY_SIZES]; /* allreduces of the MPI library's own, smallest first */

@@ -60,7 +60,9 @@ typedef struct pdl_session_spec {
     /* Of all exchanges of gradients, instead of what the plan says: a schedule's name, "library", or "measure" (pdl_exchange_spec_t).
        NULL: as the plan says. */
     const char *algorithm;
-    int64_t     sparse_warmup; /* updates in which sums that are sparse become so: at first ranks send a quarter */
+    int64_t
+            chunk_bytes; /* of the messages of all exchanges of gradients, on all ranks alike; 0: as pdl_exchange_spec_t has it */
+    int64_t sparse_warmup; /* updates in which sums that are sparse become so: at first ranks send a quarter */
     pdl_transport_kind_t transport; /* of memory of the backend between ranks */
     bool                 overlap;   /* exchange while backward runs, move tensors while others are made */
     bool                 timeline;  /* keep the times of operations for pdl_session_trace() */

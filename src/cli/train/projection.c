@@ -5,6 +5,7 @@
 
 #include <paradl/oracle/search.h>
 #include <paradl/plan/collectives.h>
+#include <paradl/topo/topo.h>
 #include <paradl/train/dry.h>
 
 #include <string.h>
@@ -75,6 +76,15 @@ static void project_plan(pdl__train_job_t *job, const pdl_system_t *system, cons
     pdl_oracle_destroy(oracle);
 }
 
+/* A network that was measured says into which messages sums are cut there. */
+static void cut_messages(pdl__train_job_t *job, const pdl_system_t *system)
+{
+    const pdl_topology_t *network;
+
+    if (pdl_topology_network(system, &network) == PDL_OK && network != NULL)
+        job->options.session.chunk_bytes = (int64_t)pdl_topology_get_spec(network)->messages.chunk_bytes;
+}
+
 /* Settles and projects the plan with its batch cut as the session will cut it. A round is no update of the plan, so there is
    nothing to lay beside it. */
 static pdl_status_t settle_on_system(pdl__train_job_t *job, pdl_plan_t *plan)
@@ -92,6 +102,7 @@ static pdl_status_t settle_on_system(pdl__train_job_t *job, pdl_plan_t *plan)
         pdl_system_destroy(system);
         return asked ? PDL_ERR_INPUT : PDL_OK;
     }
+    cut_messages(job, system);
     if (!pdl_parameters_choose(NULL, system, &parameters) && !pdl_search_settle(system, &parameters, plan) &&
         job->options.aggregate.kind == PDL_AGGREGATE_STEP && job->described)
         project_plan(job, system, &parameters, plan);

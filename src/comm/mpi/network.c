@@ -15,14 +15,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROUNDS       7
-#define PINGS        40 /* cheap, and the more there are the surer is one that nothing disturbs */
-#define SMALL        64
-#define LEAST_BYTES  4096
-#define MOST_BYTES   (4 << 20)
-#define LARGE_S      0.1  /* that a large message takes about */
-#define SERIAL       1.25 /* times as long as one way: the two ways of an exchange wait for each other */
-#define CLEARLY_FULL 1.15 /* times as long as a host alone: links between switches hold messages up */
+#define ROUNDS      7
+#define PINGS       40 /* cheap, and the more there are the surer is one that nothing disturbs */
+#define SMALL       64
+#define LEAST_BYTES 4096
+#define MOST_BYTES  (4 << 20)
+#define LARGE_S     0.1  /* that a large message takes about */
+#define SERIAL      1.25 /* times as long as one way: the two ways of an exchange wait for each other */
+#define MOST_PIECES 64
+/* Shares of the way back: below, nothing that shows; above, no acknowledgements but two ways that wait for each other. */
+#define LEAST_REVERSE 0.003
+#define MOST_REVERSE  0.15
+#define CLEARLY_FULL  1.15 /* times as long as a host alone: links between switches hold messages up */
 
 /* Messages below the limit from which on MPI libraries let sender and receiver agree first: pieces of this size do not wait for the
    other direction. */
@@ -173,6 +177,52 @@ static pdl_status_t measure_exchange(const measure_t *m, double *from)
     return status;
 }
 
+/* Several pieces from host 0 to host 1, or both ways, that all are in flight at once. */
+static pdl_status_t pass_pieces(const measure_t *m, bool both, int bytes, int pieces)
+{
+    pattern_t    p = between_two(m, both, false);
+    MPI_Request  request[2 * MOST_PIECES];
+    pdl_status_t status = PDL_OK;
+    int          count = 0;
+
+    for (int i = 0; i < pieces && p.from >= 0 && !status; i++)
+        status = PDL_MPI(pdl__mpi->Irecv(m->in, bytes, pdl__mpi->byte, p.from, 3, m->comm, &request[count++]));
+    for (int i = 0; i < pieces && p.to >= 0 && !status; i++)
+        status = PDL_MPI(pdl__mpi->Isend(m->out, bytes, pdl__mpi->byte, p.to, 3, m->comm, &request[count++]));
+    for (int i = 0; i < count && !status; i++) status = PDL_MPI(pdl__mpi->Wait(&request[i], MPI_STATUS_IGNORE));
+    return status;
+}
+
+/* What the acknowledgements of a stream take on its way back: a stream each way takes so much longer than one. Pieces are so small that
+   nobody waits for the other to agree. */
+static pdl_status_t measure_reverse(const measure_t *m, pdl_topology_spec_t *spec)
+{
+    int          bytes = (int)spec->messages.chunk_bytes;
+    int          pieces = (int)fmin(fmax(2 * LARGE_S * spec->host_link_bytes_per_s / bytes, 4), MOST_PIECES);
+    double       seconds[2][ROUNDS];
+    pdl_status_t status = PDL_OK;
+
+    for (int i = -2; i < 2 * ROUNDS && !status; i++) {
+        bool   both = i % 2 != 0;
+        double begin;
+
+        pdl__mpi->Barrier(m->comm);
+        begin = pdl__mpi->Wtime();
+        status = pass_pieces(m, both, bytes, pieces);
+        if (i >= 0) seconds[both][i / 2] = pdl__mpi->Wtime() - begin;
+    }
+    if (!status)
+        status = PDL_MPI(pdl__mpi->Allreduce(MPI_IN_PLACE, seconds[0], 2 * ROUNDS, pdl__mpi->float64,
+                                             pdl__mpi->op[PDL__OP_MAX], m->comm));
+    if (!status) {
+        double share =
+            pdl__rounds_sum_up(seconds[1], ROUNDS).median_s / pdl__rounds_sum_up(seconds[0], ROUNDS).median_s - 1;
+
+        spec->messages.reverse = share > LEAST_REVERSE ? fmin(share, MOST_REVERSE) : 0;
+    }
+    return status;
+}
+
 /* Whether a sender goes on while its messages are in flight: several pieces to one receiver, handed over in much less time than they
    take. */
 static pdl_status_t measure_buffering(const measure_t *m, const pdl_topology_spec_t *spec, bool *buffered)
@@ -302,6 +352,7 @@ static pdl_status_t measure_all(measure_t *m, const pdl_network_options_t *optio
     if (m->talk != NULL && m->rank == 0) fputs("calibrate: rates and latencies of links\n", m->talk);
     status = measure_links(m, spec);
     if (!status) status = measure_exchange(m, &spec->messages.exchange_bytes);
+    if (!status) status = measure_reverse(m, spec);
     if (!status) status = measure_buffering(m, spec, &spec->messages.buffered);
     if (m->talk != NULL && m->rank == 0) fputs("calibrate: collectives\n", m->talk);
     return status ? status : measure_collectives(m, spec);

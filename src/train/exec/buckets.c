@@ -56,6 +56,7 @@ void pdl__name_exchange(const pdl_session_t *s, unsigned axes, pdl_exchange_spec
     const char         *instead = s->spec.algorithm;
 
     spec->algorithm = schedule.algorithm;
+    spec->chunk_bytes = s->spec.chunk_bytes;
     spec->ranks_per_node = schedule.hosts_per_switch;
     spec->density = pdl_plan_density(s->spec.plan, axes);
     spec->most_density = pdl__first_density(s, spec->density);
