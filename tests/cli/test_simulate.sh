@@ -133,10 +133,11 @@ rules = re.findall(r":root[^{]*\{([^}]*)\}", open("bytes.svg").read())
 assert len(rules) == 4
 for rule in rules:
     colours = dict(pair.split(":") for pair in rule.split(";"))
-    paper = luminance(colours["--paper"])
+    grounds = {name: luminance(colours[name]) for name in ("--paper", "--tint")}
     for name, colour in colours.items():
-        ratio = (max(paper, luminance(colour)) + 0.05) / (min(paper, luminance(colour)) + 0.05)
-        assert name in ("--paper", "--grid") or ratio >= (4.5 if name == "--ink" else 3), (name, colour, ratio)
+        for ground, light in grounds.items():
+            ratio = (max(light, luminance(colour)) + 0.05) / (min(light, luminance(colour)) + 0.05)
+            assert name in grounds or name == "--grid" or ratio >= (4.5 if name == "--ink" else 3), (name, colour, ground, ratio)
 PY
 python3 - <<'PY' || fail "the drawings"
 import xml.dom.minidom as m
