@@ -103,8 +103,8 @@ class PlanWhatIf extends WhatIf {
         const perSample = (candidate) => candidate.total_s / candidate.batch;
         if (before && after)
             this.difference.textContent = before.strategy + " " + seconds(before.total_s) + " \u2192 " + after.strategy + " " +
-                seconds(after.total_s) + " per iteration (" + percent(after.total_s / before.total_s - 1) + "), " +
-                percent(perSample(after) / perSample(before) - 1) + " per sample";
+                seconds(after.total_s) + " per iteration (" + against(after.total_s, before.total_s) + "), " +
+                against(perSample(after), perSample(before)) + " per sample";
         else this.difference.textContent = after ? "possible now" : "no strategy is possible";
         const table = this.place.querySelector("section table"), column = 4; /* behind that of the iteration */
         if (!table) return;
@@ -151,7 +151,7 @@ class PlanWhatIf extends WhatIf {
         await this.series(rows.flatMap((devices) => columns.map((value) => ({devices, [key]: value}))), (i, best) => {
             const cell = cells[Math.floor(i / columns.length)][i % columns.length];
             if (best && !seen.includes(best.strategy)) seen.push(best.strategy);
-            cell.replaceChildren(best ? make("span", {}, best.strategy) : "-");
+            cell.replaceChildren(best ? make("span", {}, ...best.strategy.split("+").flatMap((part, at) => (at > 0 ? ["+", make("wbr"), part] : [part]))) : "-");
             if (best) cell.className = "win hue" + seen.indexOf(best.strategy) % 8;
             if (best) cell.title = seconds(best.total_s) + " per iteration";
         });

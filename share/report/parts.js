@@ -27,6 +27,9 @@ function seconds(value) {
 }
 const percent = (change) => (change > 0 ? "+" : change < 0 ? "\u2212" : "") + Math.abs(100 * change).toFixed(Math.abs(change) < 0.1 ? 1 : 0) + " %";
 
+/* Beyond three times, "+2763 %" says less than a factor. */
+const against = (value, before) => (value >= 3 * before ? "\u00d7" + Number((value / before).toPrecision(3)) : percent(value / before - 1));
+
 const units = {ns: 1e-9, us: 1e-6, ms: 1e-3, s: 1, min: 60, h: 3600, d: 86400, B: 1, KiB: 1024, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40,
                k: 1e3, M: 1e6, G: 1e9, T: 1e12, P: 1e15, "%": 1};
 

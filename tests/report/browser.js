@@ -172,7 +172,15 @@ async function whatIf(browser) {
     await settled(again).catch(() => check(false, "a link does not reopen its state"));
     check(await again.evaluate(() => paradl.state.devices === 96), "a link reopens another state");
     await again.close();
-    await page.evaluate(() => paradl.core.stop());
+    const stopped = await page.evaluate(async () => { /* a search over many devices is ended, and who waits for it hears so at once */
+        const asked = paradl.core.ask([...paradl.words({...paradl.state, devices: "1..4096"}), "--json"], false);
+        await new Promise((resolve) => setTimeout(resolve, 200));
+        const begin = performance.now();
+        paradl.core.stop();
+        return {answer: await asked, milliseconds: performance.now() - begin};
+    });
+    check(stopped.answer === null && stopped.milliseconds < 5000, "what is stopped answers");
+    console.log(`stop: after ${stopped.milliseconds.toFixed(1)} ms`);
     await set(page, "what-devices", "128");
     await settled(page);
     check(await page.evaluate(() => paradl.shown.plan.pe === 128), "nothing is answered after a stop");
@@ -359,6 +367,57 @@ async function runCurves(browser) {
     await page.close();
 }
 
+/* Another language of the browser changes no text. */
+async function languages(browser) {
+    const texts = [];
+    for (const locale of ["en-US", "de-DE", "ar-EG"]) {
+        const {page} = await open(browser, "plan", {viewport: {width: 1280, height: 900}, locale});
+        await set(page, "what-devices", "64");
+        await settled(page);
+        texts.push(await page.evaluate(() => document.body.innerText));
+        await page.close();
+    }
+    check(texts.every((text) => text === texts[0]), "another language gives other texts");
+}
+
+/* Texts have 4.5:1, marks 3:1, on both grounds. */
+async function contrast(browser) {
+    for (const colorScheme of ["light", "dark"]) {
+        const {page} = await open(browser, "run", {viewport: {width: 1280, height: 900}, colorScheme});
+        const low = await page.evaluate(() => {
+            const style = getComputedStyle(document.documentElement), light = (name) => {
+                const part = [1, 3, 5].map((at) => parseInt(style.getPropertyValue(name).trim().slice(at, at + 2), 16) / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+                return 0.2126 * part[0] + 0.7152 * part[1] + 0.0722 * part[2];
+            };
+            const ratio = (a, b) => (Math.max(light(a), light(b)) + 0.05) / (Math.min(light(a), light(b)) + 0.05), found = [];
+            for (const [names, grounds, least] of [[["--ink", "--muted"], ["--paper", "--tint"], 4.5], [[0, 1, 2, 3, 4, 5, 6, 7].map((i) => "--hue" + i), ["--paper"], 3]])
+                for (const name of names) for (const ground of grounds) if (!(ratio(name, ground) >= least)) found.push(`${name} on ${ground} ${ratio(name, ground).toFixed(2)}`);
+            return found;
+        });
+        check(low.length === 0, `too little contrast on a ${colorScheme} ground: ${low.join("; ")}`);
+        await page.close();
+    }
+}
+
+/* Everything that can be used is reached by the tab key, in the order of the page. */
+async function byTab(browser) {
+    const {page} = await open(browser, "plan", {viewport: {width: 1280, height: 900}});
+    const wanted = await page.evaluate(() => {
+        const all = [...document.querySelectorAll("a[href], button, input, select, summary, [tabindex='0']")].filter((part) => part.tabIndex >= 0 && part.getClientRects().length > 0);
+        all.forEach((part, i) => { part.dataset.place = i; });
+        return all.length;
+    });
+    const reached = [];
+    for (let i = 0; i < wanted; i++) {
+        await page.keyboard.press("Tab");
+        reached.push(await page.evaluate(() => Number(document.activeElement.dataset.place ?? -1)));
+    }
+    const first = reached.findIndex((place, i) => place !== i);
+    const missed = await page.evaluate((i) => (document.querySelector(`[data-place="${i}"]`) || {outerHTML: ""}).outerHTML.slice(0, 100), first);
+    check(wanted > 50 && first < 0, `the tab key reaches part ${reached[first]} as number ${first} of ${wanted}, not ${missed}`);
+    await page.close();
+}
+
 async function byKeys(browser) {
     const {page} = await open(browser, "plan", {viewport: {width: 1280, height: 900}});
     await page.focus("svg.chart");
@@ -368,6 +427,7 @@ async function byKeys(browser) {
     await page.keyboard.press("PageUp");
     await settled(page);
     check(await page.evaluate(() => paradl.state.devices === 1024), "page up does not double the devices");
+    await page.click("text=reset"); /* the document itself, with layers and roofline */
     await page.emulateMedia({media: "print"});
     const pdf = await page.pdf({format: "A4", margin: {top: "1cm", bottom: "1cm", left: "1cm", right: "1cm"}, path: path.join(folder, "plan.pdf")});
     const pages = Math.max(...[...pdf.toString("latin1").matchAll(/\/Count (\d+)/g)].map((found) => Number(found[1])));
@@ -386,6 +446,9 @@ async function byKeys(browser) {
         await drops(browser);
         await runCurves(browser);
         await byKeys(browser);
+        await byTab(browser);
+        await languages(browser);
+        await contrast(browser);
         await timelines(browser);
         await arrows(browser);
         await largeTimelines(browser);

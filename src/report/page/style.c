@@ -33,7 +33,7 @@ static const char controls[] =
     ".panel h2{display:none}.again{display:block}.dropped{flex-basis:100%}.dropped:empty{display:none}.control input,.control select{min-width:0;width:100%;box-sizing:border-box}\n"
     ".control{display:grid;grid-template-columns:8.5rem minmax(0,1fr) 6.5rem;gap:.5rem;align-items:center;font-size:.9rem;padding:.1rem 0}\n"
     ".control select,.control input[type=text]{grid-column:2/-1}.difference{font-weight:600;border-left:.4rem solid var(--hue1);padding-left:.6rem}\n"
-    ".wide .map td,.wide .map th{padding:.1rem .3rem;min-width:0}.win{border-left:.5rem solid}.win span{color:var(--ink)}\n"
+    ".map{font-size:.78rem}.wide .map td,.wide .map th,.wide .map th[scope=row]:not(.n),.wide .map td:not(.n):last-child{padding:.1rem .25rem;min-width:0;overflow-wrap:normal}.map thead th{overflow-wrap:anywhere}.win{border-left:.5rem solid}.win span{color:var(--ink)}\n"
     ".at{stroke:var(--ink);stroke-width:3}.legend>span{white-space:nowrap;padding-right:1em}.swatch{display:inline-block;width:.9em;height:.9em;border:1px solid;background:currentColor;forced-color-adjust:none;print-color-adjust:exact}\n"
     ".pattern1{background:repeating-linear-gradient(135deg,currentColor 0 2px,transparent 2px 5px)}.pattern3{background:radial-gradient(currentColor 1px,transparent 1.4px) 0 0/4px 4px}.pattern4{background:none}\n"
     ".pattern2{background:repeating-linear-gradient(135deg,currentColor 0 1.5px,transparent 1.5px 5px),repeating-linear-gradient(45deg,currentColor 0 1.5px,transparent 1.5px 5px)}\n"
