@@ -145,38 +145,52 @@ static bool may_divide(const pdl__searcher_t *s, const pdl_config_t *config)
     return s->oracle->p.zero_bubble && s->request->run_mode == PDL_TRAINING && config->micro_batches > 1;
 }
 
-/* Every schedule; whether all on the mesh are lost, and those that divide passes. */
-static void consider_schedules(pdl__searcher_t *s, pdl_config_t config, bool lost, bool divided_lost)
+/* Schedules with whole passes. */
+static void consider_whole(pdl__searcher_t *s, pdl_config_t config, bool lost)
 {
-    bool groups = config.micro_batches % config.pipeline == 0;
-
     config.schedule = PDL_SCHEDULE_1F1B;
     config.virtual_stages = 1;
     consider_pipeline(s, config, lost);
+    if (config.micro_batches % config.pipeline) return;
     config.schedule = PDL_SCHEDULE_INTERLEAVED;
-    for (config.virtual_stages = 2; groups && config.virtual_stages <= MOST_VIRTUAL_STAGES;
-         config.virtual_stages *= 2)
+    for (config.virtual_stages = 2; config.virtual_stages <= MOST_VIRTUAL_STAGES; config.virtual_stages *= 2)
         if (config.pipeline * config.virtual_stages < pdl_model_layer_count(s->oracle->model))
             consider_pipeline(s, config, lost);
+}
+
+static void consider_divided(pdl__searcher_t *s, pdl_config_t config, bool lost)
+{
     config.schedule = PDL_SCHEDULE_ZERO_BUBBLE;
     config.virtual_stages = 1;
-    if (may_divide(s, &config)) consider_pipeline(s, config, divided_lost);
+    if (may_divide(s, &config)) consider_pipeline(s, config, lost);
 }
 
 /* Micro-batches: sizes 1, 2, 4 ... samples, each schedule. */
-static void consider_pipelines(pdl__searcher_t *s, pdl_config_t config)
+static void consider_pipelines(pdl__searcher_t *s, pdl_config_t config, bool divided)
 {
     int64_t samples = (config.batch + config.data - 1) / config.data, largest = 1,
             asked = s->request->micro_batches;
 
     if (asked > 0 && !has_parts(s, asked, samples)) return;
     while (2 * largest <= samples && 2 * largest <= MOST_MICRO_BATCH) largest *= 2;
-    bool lost = hopeless_mesh(s, config, samples, largest, false);
-    bool divided_lost = lost && hopeless_mesh(s, config, samples, largest, true);
+    bool lost = hopeless_mesh(s, config, samples, largest, divided);
     for (int64_t micro = 1; micro <= largest; micro *= 2) {
         config.micro_batches = (samples + micro - 1) / micro;
-        if (asked == 0 || asked == config.micro_batches) consider_schedules(s, config, lost, divided_lost);
+        if (asked > 0 && asked != config.micro_batches) continue;
+        if (divided)
+            consider_divided(s, config, lost);
+        else
+            consider_whole(s, config, lost);
     }
+}
+
+/* Divided passes are tried on the mesh that is best without them. The exact search tries them on all, but where a backend compiles
+   plans: there all meshes are tried at once. */
+static void divide_best(pdl__searcher_t *s)
+{
+    if (!s->best->possible || s->best->config.pipeline == 1 || s->oracle->system->backend != NULL) return;
+    consider_pipelines(s, s->best->config, true);
+    if (!s->status) pdl__replay_shortlist(s);
 }
 
 static pdl_config_t config_on(const pdl__searcher_t *s, const pdl_strategy_t *strategy,
@@ -212,9 +226,12 @@ static void consider_mesh(pdl__searcher_t *s, pdl_config_t config)
         consider_accumulation(s, config);
         return;
     }
-    consider_pipelines(s, config);
-    config.order = PDL_ORDER_DATA_PIPELINE_INNER;
-    if (config.data > 1) consider_pipelines(s, config);
+    for (int divided = 0; divided < (s->oracle->system->backend != NULL ? 2 : 1); divided++) {
+        config.order = PDL_ORDER_PIPELINE_DATA_INNER;
+        consider_pipelines(s, config, divided);
+        config.order = PDL_ORDER_DATA_PIPELINE_INNER;
+        if (config.data > 1) consider_pipelines(s, config, divided);
+    }
 }
 
 /* The only mesh of a strategy with one axis is shown even when it is not possible. */
@@ -258,6 +275,7 @@ pdl_status_t pdl__search_strategy(pdl__searcher_t *s, const pdl_strategy_t *stra
     else
         enumerate(s, strategy);
     if (!s->status) pdl__replay_shortlist(s);
+    if (!s->status && !strategy->per_layer) divide_best(s);
     return s->status ? s->status : pdl__finish_candidate(s);
 }
 
