@@ -52,6 +52,10 @@ if(CUDA_FOUND)
     target_compile_options(pdl_cuda INTERFACE
         "$<$<COMPILE_LANGUAGE:CUDA>:-O3;-std=c++20;-Xcompiler=-fno-exceptions,-fno-rtti,-fno-threadsafe-statics,-fvisibility=hidden>")
     target_link_libraries(pdl_cuda INTERFACE ${PDL_CUDART} ${CMAKE_DL_LIBS} rt)
+    # Updates have the bits of those that processors make (tensor/steps.h).
+    foreach(source update vectors)
+        set_source_files_properties(${PROJECT_SOURCE_DIR}/src/tensor/plugin/cuda/${source}.cu PROPERTIES COMPILE_OPTIONS -fmad=false)
+    endforeach()
 endif()
 
 set(PDL_EMULATED OFF)

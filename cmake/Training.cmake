@@ -20,3 +20,9 @@ target_link_libraries(pdl_training INTERFACE ZLIB::ZLIB)
 file(GLOB_RECURSE kernel_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/tensor/cpu/*.c)
 set_source_files_properties(${kernel_sources} PROPERTIES COMPILE_OPTIONS
                             "-fno-math-errno;-fno-trapping-math;-ffp-contract=fast;-Wno-psabi")
+
+# But what an update does to an element has the same bits on GPUs (Cuda.cmake), which update what the host has, or the host what they send.
+foreach(source update vector)
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/src/tensor/cpu/pointwise/${source}.c PROPERTIES COMPILE_OPTIONS
+                                "-fno-math-errno;-fno-trapping-math;-ffp-contract=off;-Wno-psabi")
+endforeach()

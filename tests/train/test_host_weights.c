@@ -238,6 +238,11 @@ static void gpus_have_the_same_bits(void)
     compare(GPU_BF16, PDL_TIER_HOST, first, last, steps);
     compare_tiers(GPU_BF16, PDL_TIER_DISK, PDL_TIER_DEVICE, first, real ? last : first + 1, steps);
     if (real) compare_tiers(GPU_BF16, PDL_TIER_DISK, PDL_TIER_HOST, first, last, steps);
+    /* Processors and GPU make the same update of an element (tensor/steps.h). */
+    updates = PDL_TIER_HOST;
+    compare(GPU_F32, PDL_TIER_HOST, first, real ? last : first + 1, steps);
+    compare(GPU_BF16, PDL_TIER_HOST, first, last, steps);
+    updates = PDL_TIER_DEVICE;
 }
 
 int main(int count, char **arguments)

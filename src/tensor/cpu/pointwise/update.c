@@ -5,41 +5,39 @@
 #include "tensor/cpu/cpu.h"
 #include "tensor/cpu/simd.h"
 #include "tensor/cpu/threads.h"
+#include "tensor/steps.h"
 
 #define GRAIN 8192
 
 /* The sum of squares that LAMB wants is made in chunks that depend on the count alone. */
 #define CHUNKS 256
 
-typedef struct pdl__update_step {
+typedef struct update_step {
     float *restrict w;
     const float *restrict g;
     float *restrict m;
     float *restrict v;
-    float   lr, momentum, beta1, beta2, epsilon, decay, scale;
-    float   rest1, rest2; /* 1 - beta, rounded once: in float 1 - 0.999 is off by 5e-5 */
-    float   direction;    /* lr-free factor of m: 1 / correction1 */
-    float   root;         /* factor of sqrt(v): 1 / sqrt(correction2) */
-    int64_t count, chunk;
-    double  sum[CHUNKS];
-    bool    not_finite; /* some weight or second moment that was written */
-} pdl__update_step_t;
+    pdl__update_step_t step;
+    int64_t            count, chunk;
+    double             sum[CHUNKS];
+    bool               not_finite; /* some weight or second moment that was written */
+} update_step_t;
 
 /* `zero` is a sum of what was written times 0: a NaN if one of it was not finite. Such sums ride along with a pass that
    is bound by memory. */
 PDL__INLINE void note_written(void *context, float zero)
 {
-    if (zero != 0) __atomic_store_n(&((pdl__update_step_t *)context)->not_finite, true, __ATOMIC_RELAXED);
+    if (zero != 0) __atomic_store_n(&((update_step_t *)context)->not_finite, true, __ATOMIC_RELAXED);
 }
 
 PDL__CLONES static void step_sgd(void *context, int64_t first, int64_t end)
 {
-    const pdl__update_step_t s = *(const pdl__update_step_t *)context;
-    float                    zero = 0;
+    const update_step_t s = *(const update_step_t *)context;
+    float               zero = 0;
 
 #pragma omp simd reduction(+ : zero)
     for (int64_t i = first; i < end; i++) {
-        s.w[i] -= s.lr * (s.scale * s.g[i] + s.decay * s.w[i]);
+        pdl__step_sgd(&s.step, &s.w[i], s.g[i]);
         zero += s.w[i] * 0.0f;
     }
     note_written(context, zero);
@@ -47,15 +45,12 @@ PDL__CLONES static void step_sgd(void *context, int64_t first, int64_t end)
 
 PDL__CLONES static void step_momentum(void *context, int64_t first, int64_t end)
 {
-    const pdl__update_step_t s = *(const pdl__update_step_t *)context;
-    float                    zero = 0;
+    const update_step_t s = *(const update_step_t *)context;
+    float               zero = 0;
 
 #pragma omp simd reduction(+ : zero)
     for (int64_t i = first; i < end; i++) {
-        float m = s.momentum * s.m[i] + s.scale * s.g[i] + s.decay * s.w[i];
-
-        s.m[i] = m;
-        s.w[i] -= s.lr * m;
+        pdl__step_momentum(&s.step, &s.w[i], s.g[i], &s.m[i]);
         zero += s.w[i] * 0.0f;
     }
     note_written(context, zero);
@@ -63,15 +58,12 @@ PDL__CLONES static void step_momentum(void *context, int64_t first, int64_t end)
 
 PDL__CLONES static void step_nesterov(void *context, int64_t first, int64_t end)
 {
-    const pdl__update_step_t s = *(const pdl__update_step_t *)context;
-    float                    zero = 0;
+    const update_step_t s = *(const update_step_t *)context;
+    float               zero = 0;
 
 #pragma omp simd reduction(+ : zero)
     for (int64_t i = first; i < end; i++) {
-        float d = s.scale * s.g[i] + s.decay * s.w[i], m = s.momentum * s.m[i] + d;
-
-        s.m[i] = m;
-        s.w[i] -= s.lr * (d + s.momentum * m);
+        pdl__step_nesterov(&s.step, &s.w[i], s.g[i], &s.m[i]);
         zero += s.w[i] * 0.0f;
     }
     note_written(context, zero);
@@ -79,26 +71,21 @@ PDL__CLONES static void step_nesterov(void *context, int64_t first, int64_t end)
 
 PDL__CLONES static void step_adamw(void *context, int64_t first, int64_t end)
 {
-    const pdl__update_step_t s = *(const pdl__update_step_t *)context;
-    float                    zero = 0;
+    const update_step_t s = *(const update_step_t *)context;
+    float               zero = 0;
 
 #pragma omp simd reduction(+ : zero)
     for (int64_t i = first; i < end; i++) {
-        float g = s.scale * s.g[i];
-        float m = s.beta1 * s.m[i] + s.rest1 * g, v = s.beta2 * s.v[i] + s.rest2 * g * g;
-
-        s.m[i] = m;
-        s.v[i] = v;
-        s.w[i] = s.w[i] - s.lr * s.decay * s.w[i] - s.lr * s.direction * m / (sqrtf(v) * s.root + s.epsilon);
-        zero += s.w[i] * 0.0f + v * 0.0f;
+        pdl__step_adamw(&s.step, &s.w[i], s.g[i], &s.m[i], &s.v[i]);
+        zero += s.w[i] * 0.0f + s.v[i] * 0.0f;
     }
     note_written(context, zero);
 }
 
 PDL__CLONES static void step_lamb_state(void *context, int64_t first, int64_t end)
 {
-    pdl__update_step_t      *step = context;
-    const pdl__update_step_t s = *step;
+    update_step_t      *step = context;
+    const update_step_t s = *step;
 
     for (int64_t c = first; c < end; c++) {
         int64_t low = c * s.chunk, high = low + s.chunk < s.count ? low + s.chunk : s.count;
@@ -106,13 +93,9 @@ PDL__CLONES static void step_lamb_state(void *context, int64_t first, int64_t en
 
 #pragma omp simd reduction(+ : sum)
         for (int64_t i = low; i < high; i++) {
-            float g = s.scale * s.g[i];
-            float m = s.beta1 * s.m[i] + s.rest1 * g, v = s.beta2 * s.v[i] + s.rest2 * g * g;
-            float d = s.direction * m / (sqrtf(v) * s.root + s.epsilon) + s.decay * s.w[i];
-
-            s.m[i] = m;
-            s.v[i] = v;
-            sum += (double)d * (double)d;
+            pdl__step_moments(&s.step, s.g[i], &s.m[i], &s.v[i]);
+            double d = (double)pdl__step_lamb_direction(&s.step, s.w[i], s.m[i], s.v[i]);
+            sum += d * d;
         }
         step->sum[c] = sum;
     }
@@ -120,20 +103,18 @@ PDL__CLONES static void step_lamb_state(void *context, int64_t first, int64_t en
 
 PDL__CLONES static void step_lamb_apply(void *context, int64_t first, int64_t end)
 {
-    const pdl__update_step_t s = *(const pdl__update_step_t *)context;
-    float                    zero = 0;
+    const update_step_t s = *(const update_step_t *)context;
+    float               zero = 0;
 
 #pragma omp simd reduction(+ : zero)
     for (int64_t i = first; i < end; i++) {
-        float d = s.direction * s.m[i] / (sqrtf(s.v[i]) * s.root + s.epsilon) + s.decay * s.w[i];
-
-        s.w[i] -= s.lr * d;
+        s.w[i] -= s.step.lr * pdl__step_lamb_direction(&s.step, s.w[i], s.m[i], s.v[i]);
         zero += s.w[i] * 0.0f + s.v[i] * 0.0f;
     }
     note_written(context, zero);
 }
 
-static double update_lamb_state(pdl__update_step_t *step)
+static double update_lamb_state(update_step_t *step)
 {
     int64_t chunks;
     double  sum = 0;
@@ -164,23 +145,13 @@ static float *moment_of(const pdl_update_t *update, int k, const pdl_update_rang
 static void update_range(const pdl_update_t *update, const pdl__update_rates_t *rates,
                          const pdl_update_range_t *range, double *sum)
 {
-    pdl__update_step_t step = {.w = (float *)update->weights + range->weights,
-                               .g = (const float *)update->gradients + range->gradients,
-                               .m = moment_of(update, 0, range),
-                               .v = moment_of(update, 1, range),
-                               .lr = (float)rates->lr,
-                               .momentum = (float)update->momentum,
-                               .beta1 = (float)update->beta1,
-                               .beta2 = (float)update->beta2,
-                               .rest1 = (float)(1 - update->beta1),
-                               .rest2 = (float)(1 - update->beta2),
-                               .epsilon = (float)update->epsilon,
-                               .decay = (float)rates->decay,
-                               .scale = (float)rates->scale,
-                               .count = range->elements};
+    update_step_t step = {.w = (float *)update->weights + range->weights,
+                          .g = (const float *)update->gradients + range->gradients,
+                          .m = moment_of(update, 0, range),
+                          .v = moment_of(update, 1, range),
+                          .step = pdl__step_of(update, rates),
+                          .count = range->elements};
 
-    if (update->correction1 > 0) step.direction = (float)(1.0 / update->correction1);
-    if (update->correction2 > 0) step.root = (float)(1.0 / sqrt(update->correction2));
     switch (update->kind) {
     case PDL_UPDATE_SGD: pdl_threads_run(step.count, GRAIN, step_sgd, &step); break;
     case PDL_UPDATE_MOMENTUM: pdl_threads_run(step.count, GRAIN, step_momentum, &step); break;

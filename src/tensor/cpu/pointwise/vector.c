@@ -4,6 +4,7 @@
 #include "tensor/cpu/cpu.h"
 #include "tensor/cpu/simd.h"
 #include "tensor/cpu/threads.h"
+#include "tensor/steps.h"
 
 #define GRAIN 8192
 
@@ -271,7 +272,7 @@ PDL__CLONES static void blend(void *context, int64_t first, int64_t end)
     float keep = vectors->factor, rest = 1.0f - keep;
 
 #pragma omp simd
-    for (int64_t i = first; i < end; i++) ema[i] = keep * ema[i] + rest * w[i];
+    for (int64_t i = first; i < end; i++) ema[i] = pdl__step_average(keep, rest, ema[i], w[i]);
 }
 
 pdl_status_t pdl__cpu_average(pdl_backend_t *backend, pdl_tensor_stream_t *stream, double keep, int64_t count,

@@ -3,27 +3,19 @@
  */
 #include "tensor/plugin/cuda/spans.h"
 #include "tensor/plugin/cuda/vectors_parts.h"
-#include "tensor/rates.h"
+#include "tensor/steps.h"
 
 namespace
 {
 
 /* All that is alike for the ranges of an update. */
 struct arrays {
-    pdl_update_t update;       /* its pointers are the device's */
-    int          ranges;       /* all of them: sums are [2][ranges] */
-    float        rest1, rest2; /* 1 - beta, rounded once: in float 1 - 0.999 is off by 5e-5 */
-};
-
-/* The numbers of one range, and of all. */
-struct numbers {
-    float lr, scale, decay, momentum, beta1, beta2, rest1, rest2, epsilon;
-    float direction; /* lr-free factor of m: 1 / correction1 */
-    float root;      /* factor of sqrt(v): 1 / sqrt(correction2) */
+    pdl_update_t update; /* its pointers are the device's */
+    int          ranges; /* all of them: sums are [2][ranges] */
 };
 
 /* False: nothing is to be written. */
-__device__ __forceinline__ bool find_numbers(const arrays &a, const pdl_span &span, numbers &n)
+__device__ __forceinline__ bool find_numbers(const arrays &a, const pdl_span &span, pdl__update_step_t &step)
 {
     pdl_update_t u = a.update;
     double       norm[2] = {};
@@ -36,75 +28,48 @@ __device__ __forceinline__ bool find_numbers(const arrays &a, const pdl_span &sp
     for (int k = 0; k < 2 && (u.trust > 0 || u.kind == PDL_UPDATE_LAMB_APPLY); k++)
         norm[k] = sqrt(u.sums[k * a.ranges + span.index]);
     pdl__update_rates_t rates = pdl__update_rates(&u, u.scale != NULL ? *u.scale : 1, span.decays, norm);
-    n = {(float)rates.lr,
-         (float)rates.scale,
-         (float)rates.decay,
-         (float)u.momentum,
-         (float)u.beta1,
-         (float)u.beta2,
-         a.rest1,
-         a.rest2,
-         (float)u.epsilon,
-         u.correction1 > 0 ? (float)(1.0 / u.correction1) : 0,
-         u.correction2 > 0 ? (float)(1.0 / sqrt(u.correction2)) : 0};
+    step = pdl__step_of(&u, &rates);
     return isfinite(rates.scale);
 }
 
 /* The rules: a step for one element. */
 struct sgd {
     static constexpr bool                  has_m = false, has_v = false;
-    static __device__ __forceinline__ void step(const numbers &n, float &w, float g, float &, float &)
+    static __device__ __forceinline__ void step(const pdl__update_step_t &s, float &w, float g, float &, float &)
     {
-        w -= n.lr * (n.scale * g + n.decay * w);
+        pdl__step_sgd(&s, &w, g);
     }
 };
 
 struct momentum {
     static constexpr bool                  has_m = true, has_v = false;
-    static __device__ __forceinline__ void step(const numbers &n, float &w, float g, float &m, float &)
+    static __device__ __forceinline__ void step(const pdl__update_step_t &s, float &w, float g, float &m, float &)
     {
-        m = n.momentum * m + n.scale * g + n.decay * w;
-        w -= n.lr * m;
+        pdl__step_momentum(&s, &w, g, &m);
     }
 };
 
 struct nesterov {
     static constexpr bool                  has_m = true, has_v = false;
-    static __device__ __forceinline__ void step(const numbers &n, float &w, float g, float &m, float &)
+    static __device__ __forceinline__ void step(const pdl__update_step_t &s, float &w, float g, float &m, float &)
     {
-        float d = n.scale * g + n.decay * w;
-
-        m = n.momentum * m + d;
-        w -= n.lr * (d + n.momentum * m);
+        pdl__step_nesterov(&s, &w, g, &m);
     }
 };
-
-__device__ __forceinline__ void moments(const numbers &n, float g, float &m, float &v)
-{
-    g *= n.scale;
-    m = n.beta1 * m + n.rest1 * g;
-    v = n.beta2 * v + n.rest2 * g * g;
-}
 
 struct adamw {
     static constexpr bool                  has_m = true, has_v = true;
-    static __device__ __forceinline__ void step(const numbers &n, float &w, float g, float &m, float &v)
+    static __device__ __forceinline__ void step(const pdl__update_step_t &s, float &w, float g, float &m, float &v)
     {
-        moments(n, g, m, v);
-        w = w - n.lr * n.decay * w - n.lr * n.direction * m / (sqrtf(v) * n.root + n.epsilon);
+        pdl__step_adamw(&s, &w, g, &m, &v);
     }
 };
 
-__device__ __forceinline__ float lamb_direction(const numbers &n, float w, float m, float v)
-{
-    return n.direction * m / (sqrtf(v) * n.root + n.epsilon) + n.decay * w;
-}
-
 struct lamb_apply {
     static constexpr bool                  has_m = true, has_v = true;
-    static __device__ __forceinline__ void step(const numbers &n, float &w, float, float &m, float &v)
+    static __device__ __forceinline__ void step(const pdl__update_step_t &s, float &w, float, float &m, float &v)
     {
-        w -= n.lr * lamb_direction(n, w, m, v);
+        w -= s.lr * pdl__step_lamb_direction(&s, w, m, v);
     }
 };
 
@@ -123,9 +88,9 @@ template <typename T> struct places {
 };
 
 template <typename R, typename T> struct update_step {
-    places<T> at;
-    numbers   n;
-    int64_t  *not_finite;
+    places<T>          at;
+    pdl__update_step_t n;
+    int64_t           *not_finite;
 
     /* What was written times 0 is a NaN if it was not finite. All write the same. */
     __device__ void note(float zero) const
@@ -184,16 +149,16 @@ __global__ void update_spans(const __grid_constant__ pdl_spans spans, const __gr
 
 /* Only the moments change; partial sums of the squares of directions. */
 struct lamb_step {
-    places<float> at;
-    numbers       n;
-    double       *sum;
+    places<float>      at;
+    pdl__update_step_t n;
+    double            *sum;
 
     __device__ void one(int64_t i) const
     {
         float m = at.m[i], v = at.v[i], d;
 
-        moments(n, at.g[i], m, v);
-        d = lamb_direction(n, at.w[i], m, v);
+        pdl__step_moments(&n, at.g[i], &m, &v);
+        d = pdl__step_lamb_direction(&n, at.w[i], m, v);
         at.m[i] = m;
         at.v[i] = v;
         *sum += (double)d * (double)d;
@@ -265,7 +230,7 @@ pdl_span span_of(const pdl_update_t *u, const pdl_update_range_t *range, int ind
 pdl_status_t pdl__cuda_update(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type, const pdl_update_t *u,
                               const pdl_update_range_t *ranges, int count)
 {
-    arrays       a = {*u, count, (float)(1 - u->beta1), (float)(1 - u->beta2)};
+    arrays       a = {*u, count};
     int          most = u->kind == PDL_UPDATE_LAMB_STATE ? PDL__SPAN_PARTIALS : 8 * gpu->multiprocessors;
     pdl_status_t status = PDL_OK;
 

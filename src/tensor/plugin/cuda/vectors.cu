@@ -4,6 +4,7 @@
 #include "tensor/plugin/cuda/spans.h"
 #include "tensor/plugin/cuda/vectors.h"
 #include "tensor/plugin/cuda/vectors_parts.h"
+#include "tensor/steps.h"
 
 template <typename A, typename B> struct cast_each {
     const A *from;
@@ -106,12 +107,12 @@ struct average_each {
 
         pdl_load8(ema + i, old);
         pdl_load8(w + i, now);
-        for (int k = 0; k < 8; k++) old[k] = keep * old[k] + rest * now[k];
+        for (int k = 0; k < 8; k++) old[k] = pdl__step_average(keep, rest, old[k], now[k]);
         pdl_store8(ema + i, old);
     }
     __device__ void one(int64_t i) const
     {
-        ema[i] = keep * ema[i] + rest * w[i];
+        ema[i] = pdl__step_average(keep, rest, ema[i], w[i]);
     }
 };
 
