@@ -154,41 +154,95 @@ static void formats_keep_values(void)
     }
 }
 
-/* More boxes than one launch takes; copies and sums of both types. */
+/* The same with 16 bits, two at a time where rows are even; tiles that are whole and that are not. */
+static void formats_keep_halves(void)
+{
+    static const pdl_shape_t shapes[] = {{.rank = 2, .channels = 72, .extent = {9, 8}},
+                                         {.rank = 2, .channels = 20, .extent = {3, 10}},
+                                         {.rank = 2, .channels = 66, .extent = {7, 7}},
+                                         {.rank = 1, .channels = 5, .extent = {130}}};
+    static uint16_t          plain[MOST * 4], blocked[MOST * 4], back[MOST * 4];
+
+    for (int s = 0; s < 4; s++) {
+        const pdl_shape_t *shape = &shapes[s];
+        int64_t            samples = 2, positions = pdl_shape_positions(shape), c = shape->channels;
+        int64_t            padded = pdl_backend_block(bf16, c), count = samples * positions * c;
+        size_t             bytes = bf16->ops->tensor_bytes(bf16, shape, samples, PDL_FORMAT_BLOCKED);
+        void              *x, *y;
+
+        for (int64_t i = 0; i < count; i++) plain[i] = (uint16_t)(i % 60000 + 1);
+        memset(blocked, 0xff, sizeof(blocked));
+        x = cuda_put(bf16, plain, (size_t)count * 2);
+        y = cuda_put(bf16, blocked, bytes);
+        CHECK_OK(bf16->ops->convert(bf16, NULL, shape, samples, PDL_FORMAT_PLAIN, x, PDL_FORMAT_BLOCKED, y));
+        CHECK_OK(bf16->device->ops->fill(bf16->device, NULL, x, (size_t)count * 2));
+        CHECK_OK(bf16->ops->convert(bf16, NULL, shape, samples, PDL_FORMAT_BLOCKED, y, PDL_FORMAT_PLAIN, x));
+        cuda_take(bf16, y, blocked, bytes);
+        cuda_take(bf16, x, back, (size_t)count * 2);
+        CHECK(memcmp(back, plain, (size_t)count * 2) == 0);
+        for (int64_t n = 0; n < samples; n++)
+            for (int64_t p = 0; p < positions; p++)
+                for (int64_t k = 0; k < padded; k++)
+                    CHECK_INT(blocked[(n * positions + p) * padded + k],
+                              k < c ? plain[(n * c + k) * positions + p] : 0);
+    }
+}
+
+/* More boxes than one launch takes, copied and added: rows that fit into units of 16 bytes, rows that do not, and rows that follow one another on both
+   sides. */
+static void move_boxes(const pdl_box_t *box, int count, bool add)
+{
+    static float from[MOST], to[MOST], expected[MOST];
+    pdl_boxes_t  boxes = {.box = (pdl_box_t *)(uintptr_t)box, .count = count};
+    float       *x, *y;
+
+    fill(from, MOST, 0);
+    fill(to, MOST, 1);
+    memcpy(expected, to, sizeof(to));
+    for (int k = 0; k < count; k++)
+        for (int64_t i = 0, e = box[k].extent[2], f = box[k].extent[1]; i < box[k].extent[0] * f * e; i++) {
+            int64_t p[] = {i / (f * e), i / e % f, i % e}, a = box[k].first[0], b = box[k].first[1];
+
+            for (int d = 0; d < 3; d++) a += p[d] * box[k].stride[0][d], b += p[d] * box[k].stride[1][d];
+            expected[b] = add ? expected[b] + from[a] : from[a];
+            boxes.elements++;
+        }
+    x = cuda_put(f32, from, sizeof(from));
+    y = cuda_put(f32, to, sizeof(to));
+    CHECK_OK(f32->device->ops->boxes(f32->device, NULL, &boxes, 0, PDL_DTYPE_F32, x, y, add));
+    cuda_take(f32, x, NULL, sizeof(from));
+    x = cuda_put(f32, expected, sizeof(expected));
+    cuda_take(f32, y, from, sizeof(from));
+    CHECK(memcmp(from, expected, sizeof(from)) == 0);
+    cuda_take(f32, x, NULL, sizeof(from));
+}
+
 static void boxes_move_elements(void)
 {
-    static float     from[MOST], to[MOST], expected[MOST];
-    static pdl_box_t box[40];
-    pdl_boxes_t      boxes = {.box = box, .count = 40};
-    float           *x, *y;
+    static pdl_box_t odd[40], even[20], mixed[20];
 
     for (int k = 0; k < 40; k++)
-        box[k] = (pdl_box_t){.rank = 3,
+        odd[k] = (pdl_box_t){.rank = 3,
                              .extent = {2, 3, 1 + k % 4},
                              .first = {100 * k + 5, 90 * k},
                              .stride = {{40, 10, 1}, {40, 8, 1 + k % 2}}};
-    fill(from, MOST, 0);
-    fill(to, MOST, 1);
-    for (int add = 0; add < 2; add++) {
-        memcpy(expected, to, sizeof(to));
-        for (int k = 0; k < 40; k++)
-            for (int64_t i = 0; i < 6 * box[k].extent[2]; i++) {
-                int64_t e = box[k].extent[2], p[] = {i / (3 * e), i / e % 3, i % e}, a = box[k].first[0],
-                        b = box[k].first[1];
+    for (int k = 0; k < 20; k++) {
+        int64_t row = 4 * (1 + k % 3);
 
-                for (int d = 0; d < 3; d++) a += p[d] * box[k].stride[0][d], b += p[d] * box[k].stride[1][d];
-                expected[b] = add ? expected[b] + from[a] : from[a];
-            }
-        for (int k = 0; k < 40; k++) boxes.elements += 6 * box[k].extent[2];
-        x = cuda_put(f32, from, sizeof(from));
-        y = cuda_put(f32, to, sizeof(to));
-        CHECK_OK(f32->device->ops->boxes(f32->device, NULL, &boxes, 0, PDL_DTYPE_F32, x, y, add));
-        cuda_take(f32, x, NULL, sizeof(from));
-        x = cuda_put(f32, expected, sizeof(expected));
-        cuda_take(f32, y, from, sizeof(from));
-        CHECK(memcmp(from, expected, sizeof(from)) == 0);
-        fill(from, MOST, 0);
-        cuda_take(f32, x, NULL, sizeof(from));
+        /* Of whole units; in every fourth box rows follow one another on both sides, in every fifth there is one row. */
+        even[k] = (pdl_box_t){.rank = 3,
+                              .extent = {2, k % 5 == 0 ? 1 : 3, row},
+                              .first = {160 * k + 4, 120 * k},
+                              .stride = {{64, k % 4 == 0 ? row : 16, 1}, {56, k % 4 == 0 ? row : 12, 1}}};
+        mixed[k] = k % 7 == 3 ? odd[k] : even[k];
+        mixed[k].first[0] = 160 * k + (k % 7 == 3 ? 5 : 4);
+        mixed[k].first[1] = 120 * k;
+    }
+    for (int add = 0; add < 2; add++) {
+        move_boxes(odd, 40, add);
+        move_boxes(even, 20, add);
+        move_boxes(even, 1, add);
+        move_boxes(mixed, 20, add);
     }
 }
 
@@ -458,6 +512,7 @@ int main(int count, char **arguments)
     RUN(the_largest_of_rows_is_found);
     RUN(numbers_for_the_host);
     RUN(formats_keep_values);
+    RUN(formats_keep_halves);
     RUN(images_are_those_of_the_loader);
     RUN(images_are_folded);
     RUN(boxes_move_elements);
