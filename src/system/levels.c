@@ -39,6 +39,8 @@ pdl_system_t pdl_system_widen(const pdl_system_t *system, int64_t ranks)
         wide.device.sharers = (double)ranks / (double)system->pe_count;
         wide.device.memory_bytes /= wide.device.sharers;
         wide.device.host_bytes /= wide.device.sharers;
+        /* A message waits until all of them have had their turn. */
+        wide.level[0].latency_s += wide.device.slice_s * wide.device.sharers;
     }
     wide.level[0].fanout = wide.host_level[0].fanout = ranks;
     wide.pe_count = ranks * (system->pe_count / system->level[0].fanout);

@@ -99,7 +99,7 @@ static void everything_that_can_be_said_is_read(void)
 static void the_link_to_the_host_is_read(void)
 {
     const pdl_system_t *system =
-        read_text(HEAD DEVICE "  queue: 5us\n  step: 50us\n  sharing: 0.95\n  host_memory: 4GB\n"
+        read_text(HEAD DEVICE "  queue: 5us\n  step: 50us\n  sharing: 0.95\n  slice: 100us\n  host_memory: 4GB\n"
                               "  host_link:\n    d2h: 50GB/s\n    h2d: 40GB/s\n    both: 30GB/s\n"
                               "    by_size:\n      - {bytes: 1MB, d2h: 10GB/s}\n"
                               "      - {bytes: 10MB, d2h: 25GB/s, both: 20GB/s}\n" LEVELS "backend: cuda\n");
@@ -120,6 +120,7 @@ static void the_link_to_the_host_is_read(void)
     CHECK_NEAR(wide.device.sharers, 2, 0);
     CHECK_NEAR(wide.device.memory_bytes, system->device.memory_bytes / 2, 1e-15);
     CHECK_NEAR(wide.device.host_bytes, 2e9, 1e-15);
+    CHECK_NEAR(wide.level[0].latency_s, system->level[0].latency_s + 2 * 1e-4, 1e-12); /* a turn of each */
     pdl_system_destroy(system);
     CHECK_REFUSED(HEAD DEVICE "  host_bandwidth: 1GB/s\n  host_link: {d2h: 1GB/s}\n" LEVELS, "leave one out");
     CHECK_REFUSED(HEAD DEVICE "  host_link: {both: 1GB/s}\n" LEVELS, "d2h or h2d is missing");

@@ -146,16 +146,6 @@ static double halo_bytes(const pdl_program_op_t *op, int64_t ranks)
     return op->part == 0 && ranks > 2 ? op->bytes / 2 : op->bytes;
 }
 
-/* Of ranks that share a device each has it in turn. One that waits for another inside its program waits until all have had
-   their slice; at the end of an update, when computation has gone on meanwhile, for the slices of the others. */
-static double turn_seconds(const pricer_t *pr, bool end)
-{
-    const pdl_device_t *device = &pr->oracle->system->device;
-
-    if (device->sharers <= 1) return 0;
-    return device->slice_s * (end ? device->sharers - 1 : device->sharers);
-}
-
 static pdl_status_t comm_seconds(pricer_t *pr, const pdl_program_op_t *op, double *seconds)
 {
     const pdl_mesh_t *mesh = &pr->plan->mesh;
@@ -182,14 +172,17 @@ static pdl_status_t comm_seconds(pricer_t *pr, const pdl_program_op_t *op, doubl
     return status;
 }
 
-/* What stays on a rank is copied into what a redistribution makes, where that takes time. */
-static double kept_seconds(const pricer_t *pr, const pdl_program_op_t *op)
+/* What stays on a rank is copied into what a redistribution makes, where that takes time. Where the host queues work for a device, so is what arrives:
+   elsewhere the messages that were measured have that. */
+static double copied_seconds(const pricer_t *pr, const pdl_program_op_t *op)
 {
-    double rate = pr->oracle->system->device.copy_bytes_per_s;
+    const pdl_device_t *device = &pr->oracle->system->device;
+    bool                keeps = op->sums < 0 && op->part == 0 && op->output >= 0 && op->output != op->input[0];
+    double              bytes = device->queue_s > 0 ? op->bytes : 0;
 
-    if (!(rate > 0) || op->sums >= 0 || op->part > 0 || op->output < 0 || op->output == op->input[0]) return 0;
-    return pr->profile->compute.dilation * fmax(0, (double)pr->program->buffer[op->output].bytes - op->bytes) /
-           rate;
+    if (!(device->copy_bytes_per_s > 0)) return 0;
+    if (keeps) bytes += fmax(0, (double)pr->program->buffer[op->output].bytes - op->bytes);
+    return pr->profile->compute.dilation * bytes / device->copy_bytes_per_s;
 }
 
 /* Gradients of a weight that the first and the last stage hold, half of it each way, twice. */
@@ -251,16 +244,10 @@ static double update_seconds(const pricer_t *pr)
 /* Of one of the updates: there is one, or as many as the optimizer's state has pieces, nearly all of the same size. */
 static double share_of_update(const pricer_t *pr)
 {
-    double updates = 0, seconds;
-    bool   exchanges = false;
+    double updates = 0;
 
-    for (int i = 0; i < pr->program->op_count; i++) {
-        updates += pr->program->op[i].kind == PDL_OP_UPDATE;
-        if (pr->program->op[i].kind == PDL_OP_COLLECTIVE) exchanges = true;
-    }
-    if (updates == 0) return 0;
-    seconds = update_seconds(pr) / updates;
-    return exchanges ? seconds + turn_seconds(pr, true) / updates : seconds;
+    for (int i = 0; i < pr->program->op_count; i++) updates += pr->program->op[i].kind == PDL_OP_UPDATE;
+    return updates > 0 ? update_seconds(pr) / updates : 0;
 }
 
 /* By processors of the host, which ranks that share a device share too: weights and moments are read and written, gradients read. Where
@@ -324,13 +311,10 @@ static pdl_status_t price(pricer_t *pr, const pdl_program_op_t *op, double *seco
         return PDL_OK;
     case PDL_OP_SUM:
     case PDL_OP_COPY: *seconds = pass_seconds(pr, op); return PDL_OK;
-    case PDL_OP_REDISTRIBUTE:
-        *seconds = kept_seconds(pr, op);
-        if (op->bytes > 0) *seconds += turn_seconds(pr, false);
-        return comm_seconds(pr, op, seconds);
+    case PDL_OP_REDISTRIBUTE: *seconds = copied_seconds(pr, op); return comm_seconds(pr, op, seconds);
     case PDL_OP_COLLECTIVE:
         return op->role == PDL_ROLE_TIED ? tied_seconds(pr, op, seconds) : comm_seconds(pr, op, seconds);
-    case PDL_OP_SEND: *seconds = send_seconds(pr, op) + turn_seconds(pr, true); return PDL_OK;
+    case PDL_OP_SEND: *seconds = send_seconds(pr, op); return PDL_OK;
     case PDL_OP_COPY_OUT:
     case PDL_OP_COPY_IN:
         /* Forward copies out and backward in: most have the link to themselves. */

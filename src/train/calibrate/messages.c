@@ -14,20 +14,20 @@
 #define TURN_BYTES  4096 /* of a message that costs nothing to speak of but the wait for it */
 #define TURN_WORK_S \
     1e-4 /* of a rank between two messages: less than the slice of a device, which a rank that waits keeps */
-#define TURN_ROUNDS 25
+#define TURN_ROUNDS  25
+#define LEAST_STEP_S 1e-6 /* of a message between ranks that share a device */
 
 static void keep(pdl__calibrate_t *c, bool allreduce, double bytes, double seconds)
 {
     pdl_calibration_t *r = c->result;
     double             ranks = pdl_ranks_size(c->ranks);
+    double             steps = allreduce ? 2 * (ranks - 1) : 1; /* of a p-th of the bytes */
+    double             turns_s = r->slice_s * ranks / r->devices;
 
     if (r->message_count < PDL_CALIBRATION_MESSAGES)
         r->message[r->message_count++] = (pdl_calibrated_message_t){allreduce, bytes, seconds};
-    /* An allreduce is priced as 2 (p - 1) steps of a p-th of the bytes. */
-    if (allreduce)
-        pdl__line_add(&c->messages, bytes / ranks, seconds / (2 * (ranks - 1)));
-    else
-        pdl__line_add(&c->messages, bytes, seconds);
+    /* What is waited for turns on a device is no property of the link. */
+    pdl__line_add(&c->messages, allreduce ? bytes / ranks : bytes, fmax(LEAST_STEP_S, seconds / steps - turns_s));
 }
 
 /* Once there and back, between ranks 0 and 1. */
@@ -124,45 +124,29 @@ static pdl_status_t allreduce(pdl__calibrate_t *c, const place_t *place, int64_t
     return status;
 }
 
-/* Work of a rank in a stream of its own, as training has it: the messages' stream waits for it, and it for the messages. */
+/* Work of a rank, and messages behind it. */
 typedef struct rounds {
-    const place_t       *place;
-    pdl_exchange_t      *exchange;
-    pdl_tensor_stream_t *work;
-    pdl_tensor_event_t  *event[2];
-    pdl__stall_t         stall;
+    const place_t  *place;
+    pdl_exchange_t *exchange;
+    pdl__stall_t    stall;
 } rounds_t;
 
-static pdl_status_t order(const rounds_t *r, pdl_tensor_stream_t *before, pdl_tensor_stream_t *after, int event)
+static pdl_status_t queue_round(const rounds_t *r, bool sending)
 {
-    pdl_tensor_device_t *device = r->place->device;
-    pdl_status_t         status = device->ops->record(device, before, r->event[event]);
+    pdl_status_t status = pdl__stall(&r->stall, r->place->stream, TURN_WORK_S);
 
-    return status ? status : device->ops->wait(device, after, r->event[event]);
-}
-
-static pdl_status_t queue_round(const rounds_t *r, bool working, bool sending)
-{
-    bool         both = working && sending;
-    pdl_status_t status = working ? pdl__stall(&r->stall, r->work, TURN_WORK_S) : PDL_OK;
-
-    if (!status && both) status = order(r, r->work, r->place->stream, 0);
     if (!status && sending) status = pdl_exchange_ready(r->exchange, 0);
-    if (!status && sending) status = pdl_exchange_wait(r->exchange, 0);
-    return status || !both ? status : order(r, r->place->stream, r->work, 1);
+    return status || !sending ? status : pdl_exchange_wait(r->exchange, 0);
 }
 
 static pdl_status_t finish(const rounds_t *r)
 {
-    pdl_tensor_device_t *device = r->place->device;
-    pdl_status_t         status = device->ops->synchronise(device, r->work);
-
-    return status ? status : device->ops->synchronise(device, r->place->stream);
+    return r->place->device->ops->synchronise(r->place->device, r->place->stream);
 }
 
-/* Seconds of a round in which ranks work, send, or both. Nothing but the last round is waited for; the first few, which open what
+/* Seconds of a round in which ranks work, and send where they are to. Nothing but the last round is waited for; the first few, which open what
    ranks share, are left out. */
-static pdl_status_t time_rounds(pdl__calibrate_t *c, const rounds_t *r, bool working, bool sending, double *seconds)
+static pdl_status_t time_rounds(pdl__calibrate_t *c, const rounds_t *r, bool sending, double *seconds)
 {
     int          rounds = c->options->quick ? TURN_ROUNDS / 5 : TURN_ROUNDS;
     double       start_s = 0;
@@ -172,7 +156,7 @@ static pdl_status_t time_rounds(pdl__calibrate_t *c, const rounds_t *r, bool wor
         if (i == 0) status = finish(r);
         if (i == 0 && !status) status = pdl_ranks_barrier(c->ranks);
         if (i == 0) start_s = pdl__seconds();
-        if (!status) status = queue_round(r, working, sending);
+        if (!status) status = queue_round(r, sending);
     }
     if (!status) status = finish(r);
     status = pdl_ranks_agree(c->ranks, status); /* when the last one is through */
@@ -180,39 +164,32 @@ static pdl_status_t time_rounds(pdl__calibrate_t *c, const rounds_t *r, bool wor
     return status;
 }
 
-/* The same message when no rank has work, when all have work and none sends, and when all have work and send: what is left of
-   the last is the turns of the ranks that share a device. */
+/* Rounds in which all ranks have work, without and with a message: what it takes longer is the turns of the ranks that share a device. */
 static pdl_status_t time_turns(pdl__calibrate_t *c, const rounds_t *r)
 {
     double       sharers = (double)c->result->ranks / c->result->devices, steps = ceil(log2(c->result->ranks));
-    double       idle_s, working_s, sending_s;
-    pdl_status_t status = time_rounds(c, r, false, true, &idle_s);
+    double       working_s, sending_s;
+    pdl_status_t status = time_rounds(c, r, false, &working_s);
 
-    if (!status) status = time_rounds(c, r, true, false, &working_s);
-    if (!status) status = time_rounds(c, r, true, true, &sending_s);
+    if (!status) status = time_rounds(c, r, true, &sending_s);
     if (status) return status;
-    c->result->slice_s = fmax(0, (sending_s - working_s - idle_s) / (steps * sharers));
-    pdl__calibrate_say(c, "turns: %.2f ms of work, a message of %.2f ms: together %.2f ms", 1e3 * working_s,
-                       1e3 * idle_s, 1e3 * sending_s);
+    c->result->slice_s = fmax(0, (sending_s - working_s) / (steps * sharers));
+    pdl__calibrate_say(c, "turns: %.2f ms of work, with a message %.2f ms", 1e3 * working_s, 1e3 * sending_s);
     return pdl_ranks_broadcast(c->ranks, &c->result->slice_s, sizeof(c->result->slice_s), 0);
 }
 
 static pdl_status_t rounds_create(pdl__calibrate_t *c, rounds_t *r)
 {
-    int64_t              bound[2] = {0, TURN_BYTES / 4};
-    pdl_tensor_device_t *device = r->place->device;
-    pdl_exchange_spec_t  spec = {.ranks = c->ranks,
-                                 .data = r->place->data,
-                                 .bound = bound,
-                                 .buckets = 1,
-                                 .algorithm = "rdb", /* one message and its answer for two ranks */
-                                 .transport = r->place->transport,
-                                 .stream = r->place->stream};
-    pdl_status_t         status = device->ops->stream_create(device, &r->work);
+    int64_t             bound[2] = {0, TURN_BYTES / 4};
+    pdl_exchange_spec_t spec = {.ranks = c->ranks,
+                                .data = r->place->data,
+                                .bound = bound,
+                                .buckets = 1,
+                                .algorithm = "rdb", /* one message and its answer for two ranks */
+                                .transport = r->place->transport,
+                                .stream = r->place->stream};
 
-    for (int i = 0; i < 2 && !status; i++) status = device->ops->event_create(device, &r->event[i]);
-    status = pdl_ranks_agree(c->ranks, status);
-    return status ? status : pdl_exchange_create(&spec, &r->exchange);
+    return pdl_exchange_create(&spec, &r->exchange);
 }
 
 /* Ranks find the size of their work one after the other: together they would disturb each other. */
@@ -228,8 +205,6 @@ static pdl_status_t measure_turns(pdl__calibrate_t *c, const place_t *place)
     if (!status) status = time_turns(c, &r);
     pdl_exchange_destroy(r.exchange);
     pdl__stall_free(&r.stall);
-    for (int i = 0; i < 2; i++) device->ops->event_destroy(device, r.event[i]);
-    device->ops->stream_destroy(device, r.work);
     return status;
 }
 
@@ -259,8 +234,8 @@ pdl_status_t pdl__calibrate_messages(pdl__calibrate_t *c)
     status = pdl_ranks_agree(c->ranks, place_take(c, &place));
     if (!status && c->queues)
         status = pdl_transport_create(c->ranks, place.device, PDL_TRANSPORT_AUTO, &place.transport);
-    if (!status) status = measure_messages(c, &place);
     if (!status && c->queues && c->shared) status = measure_turns(c, &place);
+    if (!status) status = measure_messages(c, &place);
     place_give(&place);
     if (status) return status;
     const pdl_calibrated_message_t *m = c->result->message;
