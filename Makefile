@@ -14,6 +14,7 @@
 #   make bare       a build without the libraries that may be missing, and some of its tests
 #   make gpu-test   the tests of GPUs on GPU 0 (GPU=N for another)
 #   make gpu-test-long  the same under compute-sanitizer; an hour
+#   make gpu-bench  speed on GPU 0 beside PyTorch, projections, out-of-core, predictions; half an hour
 #   make campaign   real runs killed, stopped, starved and fed damaged files: tried, survived, detected, lost; hours
 #   make fuzz       every fuzzer for FUZZ_SECONDS; FUZZERS="yaml model" picks some
 #   make install    into PREFIX (and DESTDIR)
@@ -30,7 +31,7 @@ BARE_TESTS    = test_comm_alone test_comm_alone_regions test_tensor_cpu_core tes
 
 SOURCES = $(shell find src include tests examples bench web -name '*.[ch]' -o -name '*.cu' -o -name '*.cpp' 2>/dev/null)
 
-.PHONY: all setup demo report core screenshots test-report test check-format gpu-test gpu-test-long test-long bench experiments asan tsan bare campaign fuzz install format lint clean
+.PHONY: all setup demo report core screenshots test-report test check-format gpu-test gpu-test-long gpu-bench test-long bench experiments asan tsan bare campaign fuzz install format lint clean
 .NOTPARALLEL:
 
 all: setup
@@ -133,6 +134,12 @@ gpu-test:
 
 gpu-test-long: gpu-test
 	@JSON=build/gpu-test-long.json tools/gpu_test.sh check
+
+gpu-bench:
+	@tools/setup.sh bench
+	@cmake --preset release -DCMAKE_INSTALL_PREFIX="$(PREFIX)" -DBUILD_TESTING=OFF -DPDL_CUDA=ON
+	@cmake --build --preset release -j $(JOBS)
+	@tools/gpu_bench.sh
 
 # The release build leaves the benchmarks out unless it is asked for them.
 bench:

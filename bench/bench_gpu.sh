@@ -4,7 +4,7 @@
 # data is on the GPU already.
 #
 # MODELS="resnet50 gpt2-124m" chooses models, ROUNDS=N the number of alternations (3), STEPS=N the steps of each (40), MODE=eager|compile the
-# peer's mode, PYTHON the interpreter that has torch. Without a GPU or torch a line says so.
+# peer's mode, PYTHON the interpreter that has torch, JSON=FILE writes the figures too. Without a GPU or torch a line says so.
 set -euo pipefail
 
 bench=$SOURCE/bench
@@ -107,6 +107,12 @@ measure() {
         ratio=$(median <"$scratch/ratios" | awk '{ printf "%.2f", $1 }')
     fi
     row "$model" "$batch" "$(milliseconds "$mine")" "$(rate $((batch * each)) "$mine" "$unit")" "$peers" "$peer_rate" "$ratio"
+    figures+=("{\"model\": \"$model\", \"batch\": $batch, \"step_s\": $mine, \"peer_s\": $(known "$(median <"$scratch/theirs")"), \"ratio\": $(known "$ratio")}")
+}
+
+# A number, or JSON's word for none.
+known() {
+    case $1 in "" | -) echo null ;; *) echo "$1" ;; esac
 }
 
 if ! command -v nvidia-smi >/dev/null || ! nvidia-smi -L >/dev/null 2>&1; then
@@ -121,4 +127,6 @@ else
     echo "torch not installed: ours only, without a peer"
 fi
 row model batch ours "" PyTorch "" ratio
+figures=()
 for model in $models; do measure "$model"; done
+[ -z "${JSON:-}" ] || (IFS=,; printf '[%s]\n' "${figures[*]}") >"$JSON"

@@ -5,7 +5,7 @@
 # CASES="resnet50 gpt2-1.5b gpt-13b" chooses: ResNet-50 of 1,024 images under 24 GiB, GPT-2 1.5B of 8 sequences under 40 GiB, and a GPT of 13.2 billion
 # weights, 221 GiB with gradients and AdamW's state, which fit into no 140 GiB; gpt-8b is one of 8.3 billion (139 GiB, for hosts of less than 110 GiB).
 # resnet50-10240 is ResNet-50 of 10,240 images, 414 GiB. Cases can be run one by one; gpt-13b takes longest, most of it until it is ready.
-# STEPS=N: updates of each (8), LIMIT=N: seconds of a run (240). SYSTEM names the machine (h200-paradl). PYTHON has numpy. Without a GPU a line says so.
+# STEPS=N: updates of each (8), LIMIT=N: seconds of a run (240). JSON=FILE writes the figures too. SYSTEM names the machine (h200-paradl). PYTHON has numpy. Without a GPU a line says so.
 set -euo pipefail
 
 bench=$SOURCE/bench
@@ -58,6 +58,7 @@ projected() {
 
 printf '%-16s %7s  %12s %12s %12s  %12s %9s\n' "ms of an update" limit "in-core" projected measured "units/s" "of in-core"
 sed 's/^  memory: .*/  memory: 2e12/' "$SOURCE/share/systems/$system.yaml" >"$scratch/large.yaml" # a device that holds everything
+figures=()
 for case in ${CASES:-resnet50 gpt2-1.5b gpt-13b}; do
     read -r batch limit model units planned run < <(settings "$case")
     common=(--model "$model" -n 1 --batch "$batch" --precision bf16 --optimizer "$planned" --micro-batches 1 --strategy serial)
@@ -82,5 +83,7 @@ for case in ${CASES:-resnet50 gpt2-1.5b gpt-13b}; do
     measured=$(number step_s <"$scratch/log" | tail -n +$((steps / 2)) | median)
     awk -v c="$case" -v l="$limit" -v w="$whole" -v e="$expected" -v m="$measured" -v n=$((batch * units)) \
         'BEGIN { printf "%-16s %7s  %12.1f %12.1f %12.1f  %12.0f %8.0f %%\n", c, l, 1e3 * w, 1e3 * e, 1e3 * m, n / m, 100 * w / m }'
+    figures+=("{\"case\": \"$case\", \"limit\": \"$limit\", \"batch\": $batch, \"in_core_s\": $whole, \"projected_s\": $expected, \"step_s\": $measured}")
     sed -n 's/^swapped/    &/p' "$scratch/out"
 done
+[ -z "${JSON:-}" ] || (IFS=,; printf '[%s]\n' "${figures[*]}") >"$JSON"

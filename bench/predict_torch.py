@@ -7,7 +7,7 @@ Needs torch and numpy. Logits have to agree to 1e-5 of their scale in fp32, and 
 --bench prints a table of speeds of both, in one run on one machine, medians, in bf16 on a GPU: ResNet-50 and GPT-2 124M (1024 tokens) forward at
 batches 1, 32 and 256, and tokens generated from 1 and 32 prompts. PyTorch has bf16 weights, its samples on the device and, for text, a cache of
 fixed size; ours has what `paradl predict` says of a batch: from samples in flight to the device to losses on the host, or of a token: from one
-token of every prompt to the next. --no-check leaves the comparison out.
+token of every prompt to the next. --no-check leaves the comparison out; --json FILE writes the figures of --bench too.
 """
 import argparse
 import json
@@ -122,7 +122,11 @@ def time_both(options, function, repetitions=100):
         return eager, clock(options.device, torch.compile(function, dynamic=False), repetitions)
 
 
+rows = []
+
+
 def print_row(what, batch, ours, eager, compiled):
+    rows.append({"what": what, "batch": batch, "ours_s": ours, "eager_s": eager, "compiled_s": compiled, "ratio": compiled / ours})
     print("%-24s %5d %12.3f %12.3f %12.3f %8.2f" % (what, batch, 1e3 * ours, 1e3 * eager, 1e3 * compiled, compiled / ours), flush=True)
 
 
@@ -345,6 +349,7 @@ def main():
     parser.add_argument("--bench", action="store_true")
     parser.add_argument("--no-check", action="store_true")
     parser.add_argument("--batches", default="1,32,256")
+    parser.add_argument("--json")
     options = parser.parse_args()
     options.batches = [int(batch) for batch in options.batches.split(",")]
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
@@ -360,6 +365,8 @@ def main():
             for name, bench in (("resnet", bench_resnet), ("gpt2", bench_gpt2), ("text", bench_text)):
                 if options.only in (None, name):
                     bench(options, folder)
+            if options.json:
+                json.dump(rows, open(options.json, "w"), indent=1)
     sys.exit(0 if good else 1)
 
 
