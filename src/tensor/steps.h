@@ -1,6 +1,6 @@
 /*
- * What an update does to one element: the rules of the optimizers, once for processors and GPUs. Both sides compile them without fused products and
- * sums (cmake/Training.cmake, cmake/Cuda.cmake), so that an element has the same bits wherever it is updated.
+ * What an update does to one element: the rules of the optimizers, once for processors and GPUs. Which products and sums are fused is written here, and
+ * both sides compile without others (cmake/Training.cmake, cmake/Cuda.cmake), so that an element has the same bits wherever it is updated.
  */
 #ifndef PDL_TENSOR_STEPS_H
 #define PDL_TENSOR_STEPS_H
@@ -36,21 +36,21 @@ PDL__BOTH_SIDES static inline pdl__update_step_t pdl__step_of(const pdl_update_t
 
 PDL__BOTH_SIDES static inline void pdl__step_sgd(const pdl__update_step_t *s, float *w, float g)
 {
-    *w -= s->lr * (s->scale * g + s->decay * *w);
+    *w = fmaf(-s->lr, fmaf(s->scale, g, s->decay * *w), *w);
 }
 
 PDL__BOTH_SIDES static inline void pdl__step_momentum(const pdl__update_step_t *s, float *w, float g, float *m)
 {
-    *m = s->momentum * *m + s->scale * g + s->decay * *w;
-    *w -= s->lr * *m;
+    *m = fmaf(s->decay, *w, fmaf(s->momentum, *m, s->scale * g));
+    *w = fmaf(-s->lr, *m, *w);
 }
 
 PDL__BOTH_SIDES static inline void pdl__step_nesterov(const pdl__update_step_t *s, float *w, float g, float *m)
 {
-    float d = s->scale * g + s->decay * *w;
+    float d = fmaf(s->scale, g, s->decay * *w);
 
-    *m = s->momentum * *m + d;
-    *w -= s->lr * (d + s->momentum * *m);
+    *m = fmaf(s->momentum, *m, d);
+    *w = fmaf(-s->lr, fmaf(s->momentum, *m, d), *w);
 }
 
 PDL__BOTH_SIDES static inline void pdl__step_moments(const pdl__update_step_t *s, float g, float *m, float *v)
@@ -70,13 +70,13 @@ PDL__BOTH_SIDES static inline void pdl__step_adamw(const pdl__update_step_t *s, 
 /* Where LAMB goes, before it is scaled by the norms of a layer. */
 PDL__BOTH_SIDES static inline float pdl__step_lamb_direction(const pdl__update_step_t *s, float w, float m, float v)
 {
-    return s->direction * m / (sqrtf(v) * s->root + s->epsilon) + s->decay * w;
+    return fmaf(s->decay, w, s->direction * m / fmaf(sqrtf(v), s->root, s->epsilon));
 }
 
 /* The averaged weight. */
 PDL__BOTH_SIDES static inline float pdl__step_average(float keep, float rest, float average, float w)
 {
-    return keep * average + rest * w;
+    return fmaf(keep, average, rest * w);
 }
 
 #endif

@@ -108,7 +108,7 @@ PDL__CLONES static void step_lamb_apply(void *context, int64_t first, int64_t en
 
 #pragma omp simd reduction(+ : zero)
     for (int64_t i = first; i < end; i++) {
-        s.w[i] -= s.step.lr * pdl__step_lamb_direction(&s.step, s.w[i], s.m[i], s.v[i]);
+        s.w[i] = fmaf(-s.step.lr, pdl__step_lamb_direction(&s.step, s.w[i], s.m[i], s.v[i]), s.w[i]);
         zero += s.w[i] * 0.0f + s.v[i] * 0.0f;
     }
     note_written(context, zero);

@@ -69,7 +69,7 @@ struct lamb_apply {
     static constexpr bool                  has_m = true, has_v = true;
     static __device__ __forceinline__ void step(const pdl__update_step_t &s, float &w, float, float &m, float &v)
     {
-        w -= s.lr * pdl__step_lamb_direction(&s, w, m, v);
+        w = fmaf(-s.lr, pdl__step_lamb_direction(&s, w, m, v), w);
     }
 };
 
