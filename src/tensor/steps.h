@@ -8,7 +8,7 @@
 #include "tensor/rates.h"
 
 /* The numbers of a step, alike for all elements of a range. */
-typedef struct pdl__step {
+typedef struct pdl__update_step {
     float lr, scale, decay, momentum, beta1, beta2, epsilon;
     float rest1, rest2; /* 1 - beta, rounded once: in float 1 - 0.999 is off by 5e-5 */
     float direction;    /* lr-free factor of m: 1 / correction1 */

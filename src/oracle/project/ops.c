@@ -256,12 +256,12 @@ static double host_update_seconds(const pricer_t *pr, const pdl_program_op_t *op
 {
     const pdl_device_t        *device = &pr->oracle->system->device;
     const pdl_program_piece_t *piece = &pr->program->piece[op->piece];
-    static const double        arrays[PDL_OPTIMIZER_COUNT] = {1, 2, 3}; /* weights and moments */
-    double                     rate = device->host_update_bytes_per_s, passes = 2 * arrays[pr->plan->optimizer] + 1;
+    double                     rate = device->host_update_bytes_per_s;
 
     if (!(rate > 0)) rate = device->host_link.bytes_per_s[PDL_HOST_BOTH];
     if (!(rate > 0)) return 0;
-    return fmax(1, device->sharers) * passes * (double)sizeof(float) * (double)(piece->high - piece->low) / rate;
+    return fmax(1, device->sharers) * pdl_update_bytes(pr->plan->optimizer, (double)(piece->high - piece->low)) /
+           rate;
 }
 
 /* Sums and conversions read two streams or write them slowly, and write one; boxes are as large as the smaller side. */
