@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Speed of training on one NVIDIA GPU beside PyTorch's with torch.compile, from the same run: whole steps in bf16 (forward, loss, backward,
+# Speed of training on one NVIDIA GPU beside PyTorch's with torch.compile, from the same run: whole steps (forward, loss, backward,
 # update) with our input pipeline running: images are bytes of a .npy file, prepared by LOADERS threads (8), tokens are synthetic; PyTorch's
 # data is on the GPU already.
 #
-# MODELS="resnet50 gpt2-124m" chooses models, ROUNDS=N the number of alternations (3), STEPS=N the steps of each (40), MODE=eager|compile the
-# peer's mode, PYTHON the interpreter that has torch, JSON=FILE writes the figures too. Without a GPU or torch a line says so.
+# MODELS="resnet50 gpt2-124m" chooses models, PRECISION=bf16|tf32|fp32 that of both (bf16), ROUNDS=N the number of alternations (3), STEPS=N
+# the steps of each (40), MODE=eager|compile the peer's mode, PYTHON the interpreter that has torch, JSON=FILE writes the figures too. Without
+# a GPU or torch a line says so.
 set -euo pipefail
 
 bench=$SOURCE/bench
@@ -12,6 +13,7 @@ bench=$SOURCE/bench
 rounds=${ROUNDS:-3}
 steps=${STEPS:-40}
 mode=${MODE:-compile}
+precision=${PRECISION:-bf16}
 loaders=${LOADERS:-8}
 models=${MODELS:-"resnet50 wrn-28-10 gpt2-124m gpt2-1.5b"}
 scratch=$(mktemp -d)
@@ -61,7 +63,7 @@ ours() {
     rm -f "$scratch/log"
     data=$(data_of "$model")
     [ "$data" != synthetic ] || samples=(--samples $((batch * 4)))
-    "$PARADL" train --device cuda --precision bf16 --model "$model" --data "$data" "${samples[@]}" --batch "$batch" --loader-threads "$loaders" \
+    "$PARADL" train --device cuda --precision "$precision" --model "$model" --data "$data" "${samples[@]}" --batch "$batch" --loader-threads "$loaders" \
         --steps $((steps + 10)) "$@" --no-valid --quiet --log "$scratch/log" >"$scratch/out" 2>&1 || {
         echo "paradl train failed on $model: $(tail -n 3 "$scratch/out")" >&2
         return 1
@@ -70,7 +72,7 @@ ours() {
 }
 
 theirs() {
-    "$python" "$bench/peer_gpu.py" --model "$1" --mode "$mode" --steps "$steps" | number step_s
+    "$python" "$bench/peer_gpu.py" --model "$1" --mode "$mode" --precision "$precision" --steps "$steps" | number step_s
 }
 
 row() {
@@ -107,7 +109,7 @@ measure() {
         ratio=$(median <"$scratch/ratios" | awk '{ printf "%.2f", $1 }')
     fi
     row "$model" "$batch" "$(milliseconds "$mine")" "$(rate $((batch * each)) "$mine" "$unit")" "$peers" "$peer_rate" "$ratio"
-    figures+=("{\"model\": \"$model\", \"batch\": $batch, \"step_s\": $mine, \"peer_s\": $(known "$(median <"$scratch/theirs")"), \"ratio\": $(known "$ratio")}")
+    figures+=("{\"model\": \"$model\", \"precision\": \"$precision\", \"batch\": $batch, \"step_s\": $mine, \"peer_s\": $(known "$(median <"$scratch/theirs")"), \"ratio\": $(known "$ratio")}")
 }
 
 # A number, or JSON's word for none.
@@ -122,7 +124,7 @@ fi
 python=$(find_python)
 nvidia-smi --query-gpu=name,driver_version,clocks.sm,temperature.gpu --format=csv,noheader
 if [ -n "$python" ]; then
-    "$python" -c 'import torch; print(f"PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}, mode '"$mode"', '"$rounds"' alternations, medians")'
+    "$python" -c 'import torch; print(f"PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}, mode '"$mode"', '"$precision"', '"$rounds"' alternations, medians")'
 else
     echo "torch not installed: ours only, without a peer"
 fi

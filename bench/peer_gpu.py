@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The PyTorch side of bench_gpu.sh: training steps and inference on one GPU, bf16 by autocast, data already there.
+"""The PyTorch side of bench_gpu.sh: training steps and inference on one GPU, bf16 by autocast (or tf32, fp32), data already there.
 
     peer_gpu.py --model resnet50 --mode compile --steps 40
     peer_gpu.py --model gpt2-124m --mode compile --predict --batch 32
@@ -101,14 +101,18 @@ def make(name, batch):
     return net, images, torch.randint(0, classes, (batch,), device="cuda")
 
 
-def training_step(name, net, call, inputs, targets):
+def autocast(precision):
+    return torch.autocast("cuda", torch.bfloat16, enabled=precision == "bf16")
+
+
+def training_step(name, net, call, inputs, targets, precision):
     if name.startswith("gpt"):
         optimizer = torch.optim.AdamW(net.parameters(), 3e-4, fused=True)
     else:
         optimizer = torch.optim.SGD(net.parameters(), 0.01, momentum=0.9, weight_decay=1e-4)
 
     def step():
-        with torch.autocast("cuda", torch.bfloat16):
+        with autocast(precision):
             out = call(inputs)
             loss = functional.cross_entropy(out.view(-1, out.shape[-1]), targets.view(-1))
         optimizer.zero_grad(set_to_none=True)
@@ -118,11 +122,11 @@ def training_step(name, net, call, inputs, targets):
     return step
 
 
-def prediction(net, call, inputs):
+def prediction(net, call, inputs, precision):
     net.eval()
 
     def step():
-        with torch.no_grad(), torch.autocast("cuda", torch.bfloat16):
+        with torch.no_grad(), autocast(precision):
             call(inputs)
 
     return step
@@ -151,17 +155,18 @@ def main():
     parser.add_argument("--batch", type=int, default=0)
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--predict", action="store_true")
+    parser.add_argument("--precision", choices=("bf16", "tf32", "fp32"), default="bf16")
     given = parser.parse_args()
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = given.precision != "fp32"
     torch.backends.cudnn.benchmark = True
     batch = given.batch or CASES[given.model][0]
     net, inputs, targets = make(given.model, batch)
     call = torch.compile(net) if given.mode == "compile" else net
     if given.predict:
-        step = prediction(net, call, inputs)
+        step = prediction(net, call, inputs, given.precision)
     else:
-        step = training_step(given.model, net, call, inputs, targets)
-    print(json.dumps({"model": given.model, "mode": given.mode, "batch": batch, "predict": given.predict,
+        step = training_step(given.model, net, call, inputs, targets, given.precision)
+    print(json.dumps({"model": given.model, "mode": given.mode, "precision": given.precision, "batch": batch, "predict": given.predict,
                       "step_s": measure(step, given.steps),
                       "peak_bytes": torch.cuda.max_memory_allocated(), "torch": torch.__version__,
                       "cudnn": torch.backends.cudnn.version()}), flush=True)

@@ -23,6 +23,7 @@ __attribute__((unused)) static const op_case_t op_cases[] = {
     {.text = IMAGE("16, size: [6, 6]", conv: {out: 32, kernel: 1, bias: false}), .samples = 2},
     {.text = IMAGE("16, size: [7, 5]", conv: {out: 16, kernel: 1, stride: 2}), .samples = 1},
     {.text = IMAGE("5, size: [8, 7]", conv: {out: 6, kernel: 2, stride: 3}), .samples = 2},
+    {.text = IMAGE("5, size: [2, 1]", conv: {out: 6, kernel: 1, stride: 4}), .samples = 2},
     {.text = IMAGE("5, size: [4, 9]", conv: {out: 3, kernel: 2, pad: [0, 1], pad_high: [3, 0]}), .samples = 2},
     /* Pieces of a spatial split: padding on one side only, a few rows. */
     {.text = IMAGE("14, size: [4, 8]", conv: {out: 8, kernel: 3, pad: 1, pad_high: [0, 1]}), .samples = 5},
@@ -214,6 +215,10 @@ __attribute__((unused)) static const op_case_t op_cases[] = {
 /* Large enough that work is cut into blocks and shared by threads, with something left over at every end. */
 __attribute__((unused)) static const op_case_t large_op_cases[] = {
     {.text = IMAGE("67, size: [15, 13]", conv: {out: 35, kernel: 3, pad: 1}), .samples = 3},
+    /* whole tiles of 128 x 128 and something beside them, in each of the products */
+    {.text = IMAGE("17, size: [16, 15]", conv: {out: 125, kernel: 3, pad: 1}), .samples = 4},
+    {.text = IMAGE("125, size: [16, 15]", conv: {out: 17, kernel: 3, stride: 2, pad: 1}), .samples = 4},
+    {.text = IMAGE("48, size: [9, 8]", conv: {out: 96, kernel: 3, stride: [2, 1], pad: 1, groups: 2}), .samples = 3},
     /* few channels and filters */
     {.text = IMAGE("1, size: [28, 28]", conv: {out: 6, kernel: 5, pad: 2}), .samples = 3},
     {.text = IMAGE("6, size: [14, 14]", conv: {out: 16, kernel: 5}), .samples = 5},

@@ -1,6 +1,6 @@
 /*
- * cuDNN has plans for all convolutions of networks, which can be found out without a GPU: from the description of an H200, in
- * both precisions. Every plan can be made again from its name, as it is kept in a file of choices. Skipped where CUDA or cuDNN
+ * cuDNN has plans for all convolutions of networks, which can be found out without a GPU: from the description of an H200, in bf16
+ * and in fp32 with rounded factors. Every plan can be made again from its name, as it is kept in a file of choices. Skipped where CUDA or cuDNN
  * is missing.
  */
 #include "base/plugin.h"

@@ -4,8 +4,8 @@
  * Weights are packed [filters][window][channels of a group], in the type of activations, filled up with zeros to a multiple of 8
  * as tensors are; their gradient is made like that too, and goes from there to the plain one. A first layer over images of a few
  * channels with stride 2 reads the image folded: 2 x 2 positions side by side as 16 channels, windows of half the size with stride
- * 1. That is the same sum, and in bf16 2.6 times as fast as a window over 8 channels, of which 5 are zero. In fp32, which uses no
- * tensor cores, nothing is folded.
+ * 1. That is the same sum, and in bf16 2.6 times as fast as a window over 8 channels, of which 5 are zero. In fp32 nothing is folded.
+ * fp32 that keeps all bits of its factors is not asked of the library, whose engines without tensor cores are slow for channels that are innermost.
  */
 #include "tensor/cuda/cuda.h"
 
@@ -130,17 +130,30 @@ static int64_t packed_elements(const conv_t *conv)
     return volume(conv->packing.packed_window) * conv->packing.packed_filters * conv->packing.packed_channels;
 }
 
-/* What the library may use: as much as the tensors have, between 4 and 256 MiB; in fp32 up to 1 GiB and a little more than they have,
-   because its plans without tensor cores copy them to another format. Our own loops want one float for every weight. */
+/* Sums over parts of the positions, as many as keep a GPU busy: tiles of 64 x 64 weights and 1,024 of them at once are meant, no part of less
+   than 64 positions. */
+static size_t own_bytes(const conv_t *conv)
+{
+    size_t  floats = (size_t)packed_elements(conv) * sizeof(float);
+    int64_t tiles = (packed_elements(conv) + 4095) / 4096, parts = (1023 + tiles) / tiles;
+    int64_t most = (conv->form.samples * volume(conv->form.narrow) + 63) / 64;
+
+    if (parts > most) parts = most;
+    if (parts > PDL__CONV_PARTS) parts = PDL__CONV_PARTS;
+    return (size_t)parts * floats;
+}
+
+/* What the library may use: as much as the tensors have, between 4 and 256 MiB; in fp32 up to 1 GiB and a little more than they have, because some
+   of its plans copy them to another format. Our own loops want one float for every weight. */
 static size_t library_bytes(const conv_t *conv, size_t element)
 {
     const pdl__cuda_form_t *form = &conv->form;
-    size_t mebi = (size_t)1 << 20, least = 4 * mebi, most = (element == 2 ? 256 : 1024) * mebi, floats;
-    size_t bytes = (size_t)form->samples * element *
+    size_t                  mebi = (size_t)1 << 20, least = 4 * mebi, most = (element == 2 ? 256 : 1024) * mebi;
+    size_t                  floats = (size_t)packed_elements(conv) * sizeof(float);
+    size_t                  bytes = (size_t)form->samples * element *
                    (size_t)(volume(form->wide) * form->wide_stride + volume(form->narrow) * form->narrow_stride);
 
     if (element > 2) bytes += mebi;
-    floats = (size_t)packed_elements(conv) * sizeof(float);
     bytes = bytes < least ? least : bytes > most ? most : bytes;
     return bytes < floats ? floats : bytes;
 }
@@ -163,7 +176,7 @@ static void plan_memory(pdl_op_t *op, conv_t *conv)
     if (training && conv->bias)
         conv->library +=
             pdl__cuda_aligned(pdl__cuda_columns_workspace(conv->out_rows, op->spec.layer->out.channels));
-    conv->library_bytes = library_bytes(conv, element);
+    conv->library_bytes = !conv->form.own ? library_bytes(conv, element) : training ? own_bytes(conv) : 0;
     d->workspace_bytes = conv->library + conv->library_bytes;
 }
 
@@ -197,6 +210,7 @@ static pdl_status_t conv_describe(pdl__cuda_t *cuda, pdl_op_t *op)
     conv->form.type = cuda->base.activation_type;
     conv->form.bias = conv->bias && !conv->transposed;
     conv->form.relu = conv->relu;
+    conv->form.own = conv->form.type == PDL_DTYPE_F32 && !cuda->options.tf32;
     set_channels(layer, conv);
     set_windows(op, conv);
     if (folds(op)) fold(conv);
@@ -213,9 +227,7 @@ static pdl_status_t conv_prepare(pdl__cuda_t *cuda, pdl_op_t *op)
     bool             wanted[PDL__CONV_PRODUCTS] = {[PDL__CONV_NARROW] = !conv->transposed || data,
                                                    [PDL__CONV_WIDE] = conv->transposed || data,
                                                    [PDL__CONV_WEIGHT] = training};
-    pdl__conv_wish_t wish = {.workspace = conv->library_bytes,
-                             .any_order = cuda->options.any_order,
-                             .tf32 = cuda->options.tf32};
+    pdl__conv_wish_t wish = {.workspace = conv->library_bytes, .any_order = cuda->options.any_order};
 
     return cuda->api->convs->create(cuda->gpu, &conv->form, wanted, &wish, &conv->products);
 }

@@ -1,5 +1,5 @@
 /*
- * The table of convolutions: cuDNN where it has a plan, else our own loops.
+ * The table of convolutions: cuDNN where it is wanted and has a plan, else our own kernels.
  */
 #include "tensor/plugin/cuda/conv/conv.h"
 
@@ -35,7 +35,7 @@ static pdl_status_t create(pdl__gpu_t *gpu, const pdl__cuda_form_t *form, const 
     for (int i = 0; i < PDL__CONV_PRODUCTS && status == PDL_OK; i++) {
         bool tail = i == PDL__CONV_NARROW && (form->bias || form->relu);
 
-        if (!wanted[i]) continue;
+        if (!wanted[i] || form->own) continue;
         status = PDL_ERR_UNSUPPORTED;
         if (tail) status = pdl__cudnn_conv_create(gpu, form, (pdl__conv_product_t)i, wish, true, &made->plan[i]);
         if (tail) made->tail = status == PDL_OK;

@@ -31,6 +31,7 @@ typedef struct pdl__cuda_form {
     int         kernel[PDL_MAX_SPACE], step[PDL_MAX_SPACE], dilation[PDL_MAX_SPACE];
     int         pad_low[PDL_MAX_SPACE];
     bool        bias, relu; /* narrow = relu(product + bias) */
+    bool        own;        /* by our own kernels, whatever a library has */
 } pdl__cuda_form_t;
 
 /* How weights in PyTorch's order, float [filters][channels][window], come from and go to those that products read,
@@ -47,10 +48,12 @@ typedef struct pdl__conv_packing {
 typedef struct pdl__conv_wish {
     size_t workspace; /* bytes, at most */
     bool   any_order; /* sums need not have the same order in every run */
-    bool   tf32;      /* factors in fp32 may be rounded to 10 bits */
 } pdl__conv_wish_t;
 
 typedef struct pdl__cuda_conv pdl__cuda_conv_t;
+
+/* Our own kernels make a weight gradient as sums over at most so many parts of the positions, each of which the workspace has room for. */
+#define PDL__CONV_PARTS 256
 
 #define PDL__CONV_NAME 256
 
@@ -75,7 +78,7 @@ typedef struct pdl__cuda_convs {
 
 extern const pdl__cuda_convs_t pdl__cuda_convs;
 
-/* Without a library, for what a library does not have (conv_direct.cu). Bytes of workspace: as many as there are, the more the
+/* Without a library: what is to be so, and what a library does not have (conv_direct.cu). Bytes of workspace: as many as there are, the more the
    faster. */
 pdl_status_t pdl__conv_direct(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, const pdl__cuda_form_t *form,
                               pdl__conv_product_t product, void *wide, void *weight, void *narrow,

@@ -1,57 +1,14 @@
 /*
- * Convolutions in plain loops: what cuDNN has no plan for, such as groups that do not fit the padding of channels, and everything
- * where there is no cuDNN. A thread has one element of the result, and neighbours have neighbouring channels.
+ * Our own convolutions: in fp32 by tiles (conv_tiles.cu) where they fit, else in plain loops: what cuDNN has no plan for, such as
+ * groups that do not fit the padding of channels, and everything where there is no cuDNN. In loops a thread has one element of the
+ * result, and neighbours have neighbouring channels.
  */
-#include "tensor/plugin/cuda/conv/conv.h"
+#include "tensor/plugin/cuda/conv/conv_places.h"
+#include "tensor/plugin/cuda/conv/conv_tiles.h"
 
-#include "tensor/plugin/cuda/kernel.h"
-
-#define THREADS 128
-#define BLOCKS  16
-
-__device__ static inline int64_t row_of(const int (&extent)[3], int64_t sample, int a, int b, int c)
-{
-    return ((sample * extent[0] + a) * extent[1] + b) * extent[2] + c;
-}
-
-__device__ static inline int64_t split(int64_t row, const int (&extent)[3], int (&at)[3])
-{
-    at[2] = (int)(row % extent[2]);
-    row /= extent[2];
-    at[1] = (int)(row % extent[1]);
-    row /= extent[1];
-    at[0] = (int)(row % extent[0]);
-    return row / extent[0];
-}
-
-/* Row of `wide` under element `k` of the window at `at`, or -1 in the padding. */
-__device__ static inline int64_t row_under(const pdl__cuda_form_t &f, int64_t sample, const int (&at)[3],
-                                           const int (&k)[3])
-{
-    int under[3];
-
-    for (int d = 0; d < 3; d++) {
-        under[d] = at[d] * f.step[d] - f.pad_low[d] + k[d] * f.dilation[d];
-        if (under[d] < 0 || under[d] >= f.wide[d]) return -1;
-    }
-    return row_of(f.wide, sample, under[0], under[1], under[2]);
-}
-
-/* Row of `narrow` whose window has its element `k` at `under`, or -1. */
-__device__ static inline int64_t row_over(const pdl__cuda_form_t &f, int64_t sample, const int (&under)[3],
-                                          const int (&k)[3])
-{
-    int at[3];
-
-    for (int d = 0; d < 3; d++) {
-        int from = under[d] + f.pad_low[d] - k[d] * f.dilation[d];
-
-        if (from < 0 || from % f.step[d] != 0) return -1;
-        at[d] = from / f.step[d];
-        if (at[d] >= f.narrow[d]) return -1;
-    }
-    return row_of(f.narrow, sample, at[0], at[1], at[2]);
-}
+#define THREADS     128
+#define BLOCKS      16
+#define MOST_LAYERS 65535 /* of a grid */
 
 #define FOR_WINDOW(f, k, element)                                         \
     for (int element = 0, k[3] = {0, 0, 0}; k[0] < (f).kernel[0]; k[0]++) \
@@ -67,12 +24,12 @@ __global__ void make_narrow(pdl__cuda_form_t f, const T *wide, const T *weight, 
 
     for (int64_t i = pdl_grid_thread(); i < count; i += pdl_grid_threads()) {
         int     filter = (int)(i % f.narrow_stride), at[3];
-        int64_t sample = split(i / f.narrow_stride, f.narrow, at);
+        int64_t sample = pdl_conv_split(i / f.narrow_stride, f.narrow, at);
         float   sum = 0;
 
         if (filter < f.filters) FOR_WINDOW(f, k, element)
             {
-                int64_t  row = row_under(f, sample, at, k);
+                int64_t  row = pdl_conv_under(f, sample, at, k);
                 const T *x = wide + row * f.wide_stride + filter / out_group * in_group;
                 const T *w = weight + ((int64_t)filter * window + element) * in_group;
 
@@ -92,12 +49,12 @@ __global__ void make_wide(pdl__cuda_form_t f, T *wide, const T *weight, const T 
 
     for (int64_t i = pdl_grid_thread(); i < count; i += pdl_grid_threads()) {
         int     channel = (int)(i % f.wide_stride), under[3], group = channel / in_group;
-        int64_t sample = split(i / f.wide_stride, f.wide, under);
+        int64_t sample = pdl_conv_split(i / f.wide_stride, f.wide, under);
         float   sum = 0;
 
         if (channel < f.channels) FOR_WINDOW(f, k, element)
             {
-                int64_t row = row_over(f, sample, under, k);
+                int64_t row = pdl_conv_over(f, sample, under, k);
 
                 for (int o = group * out_group; row >= 0 && o < (group + 1) * out_group; o++)
                     sum += (float)narrow[row * f.narrow_stride + o] *
@@ -121,10 +78,10 @@ __global__ void make_weight(pdl__cuda_form_t f, const T *wide, const T *narrow, 
         int     filter = (int)(at / in_group / window), k[3];
         float   sum = 0;
 
-        split(element, f.kernel, k);
+        pdl_conv_split(element, f.kernel, k);
         for (int64_t row = part * rows / parts; row < (part + 1) * rows / parts; row++) {
             int     o[3];
-            int64_t sample = split(row, f.narrow, o), under = row_under(f, sample, o, k);
+            int64_t sample = pdl_conv_split(row, f.narrow, o), under = pdl_conv_under(f, sample, o, k);
 
             if (under >= 0)
                 sum += (float)narrow[row * f.narrow_stride + filter] *
@@ -144,23 +101,37 @@ template <typename T> __global__ void add_parts(int64_t weights, int parts, cons
     }
 }
 
+/* Of the positions of narrow: as many as there is memory for, none of few positions. */
+static int parts_of(const pdl__cuda_form_t &f, int64_t weights, size_t bytes)
+{
+    int64_t rows = f.samples * pdl_conv_volume(f.narrow),
+            parts = (int64_t)(bytes / ((size_t)weights * sizeof(float)));
+
+    if (parts > (rows + 63) / 64) parts = (rows + 63) / 64;
+    if (parts > PDL__CONV_PARTS) parts = PDL__CONV_PARTS;
+    if (parts > MOST_LAYERS / f.groups) parts = MOST_LAYERS / f.groups;
+    return parts > 1 ? (int)parts : 1;
+}
+
 template <typename T>
 static pdl_status_t run_weight(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, const pdl__cuda_form_t &f,
                                const T *wide, T *weight, const T *narrow, float *partial, size_t bytes)
 {
-    auto         parts_of = make_weight<T>;
+    auto         sum = make_weight<T>;
     auto         add = add_parts<T>;
-    int64_t      rows = (int64_t)f.samples * f.narrow[0] * f.narrow[1] * f.narrow[2];
-    int64_t      weights = (int64_t)f.filters * f.kernel[0] * f.kernel[1] * f.kernel[2] * (f.channels / f.groups);
-    int64_t      parts = (int64_t)(bytes / ((size_t)weights * sizeof(float)));
+    int64_t      rows = f.samples * pdl_conv_volume(f.narrow);
+    int64_t      weights = f.filters * pdl_conv_volume(f.kernel) * (f.channels / f.groups);
+    int          parts = parts_of(f, weights, bytes);
     pdl_status_t status;
 
-    if (parts > (rows + 63) / 64) parts = (rows + 63) / 64;
-    if (parts > 256) parts = 256;
-    status = PDL_LAUNCH(parts_of, pdl__gpu_blocks(gpu, weights * parts, THREADS, BLOCKS), THREADS, 0, stream, f,
-                        wide, narrow, rows, (int)parts, weights, partial);
+    if (pdl__conv_tiles_fit(&f))
+        status = pdl__conv_tiles(gpu, stream, &f, PDL__CONV_WEIGHT, (float *)wide, partial, (float *)narrow, NULL,
+                                 parts);
+    else
+        status = PDL_LAUNCH(sum, pdl__gpu_blocks(gpu, weights * parts, THREADS, BLOCKS), THREADS, 0, stream, f,
+                            wide, narrow, rows, parts, weights, partial);
     if (status != PDL_OK) return status;
-    return PDL_LAUNCH(add, pdl__gpu_blocks(gpu, weights, THREADS, BLOCKS), THREADS, 0, stream, weights, (int)parts,
+    return PDL_LAUNCH(add, pdl__gpu_blocks(gpu, weights, THREADS, BLOCKS), THREADS, 0, stream, weights, parts,
                       partial, weight);
 }
 
@@ -171,20 +142,19 @@ static pdl_status_t run_product(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, co
 {
     auto    to_narrow = make_narrow<T>;
     auto    to_wide = make_wide<T>;
-    int64_t narrows = (int64_t)f.samples * f.narrow[0] * f.narrow[1] * f.narrow[2] * f.narrow_stride;
-    int64_t wides = (int64_t)f.samples * f.wide[0] * f.wide[1] * f.wide[2] * f.wide_stride;
+    int64_t narrows = f.samples * pdl_conv_volume(f.narrow) * f.narrow_stride;
+    int64_t wides = f.samples * pdl_conv_volume(f.wide) * f.wide_stride;
 
-    switch (product) {
-    case PDL__CONV_NARROW:
-        return PDL_LAUNCH(to_narrow, pdl__gpu_blocks(gpu, narrows, THREADS, BLOCKS), THREADS, 0, stream, f,
-                          (const T *)wide, (const T *)weight, (T *)narrow, bias, narrows);
-    case PDL__CONV_WIDE:
-        return PDL_LAUNCH(to_wide, pdl__gpu_blocks(gpu, wides, THREADS, BLOCKS), THREADS, 0, stream, f, (T *)wide,
-                          (const T *)weight, (const T *)narrow, bias, wides);
-    default:
+    if (product == PDL__CONV_WEIGHT)
         return run_weight<T>(gpu, stream, f, (const T *)wide, (T *)weight, (const T *)narrow, (float *)workspace,
                              bytes);
-    }
+    if (pdl__conv_tiles_fit(&f))
+        return pdl__conv_tiles(gpu, stream, &f, product, (float *)wide, (float *)weight, (float *)narrow, bias, 1);
+    if (product == PDL__CONV_NARROW)
+        return PDL_LAUNCH(to_narrow, pdl__gpu_blocks(gpu, narrows, THREADS, BLOCKS), THREADS, 0, stream, f,
+                          (const T *)wide, (const T *)weight, (T *)narrow, bias, narrows);
+    return PDL_LAUNCH(to_wide, pdl__gpu_blocks(gpu, wides, THREADS, BLOCKS), THREADS, 0, stream, f, (T *)wide,
+                      (const T *)weight, (const T *)narrow, bias, wides);
 }
 
 extern "C" pdl_status_t pdl__conv_direct(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, const pdl__cuda_form_t *form,

@@ -54,7 +54,6 @@ typedef struct pdl__cudnn_wish {
     const char *name;       /* of the plan that is to be taken; NULL: what was chosen before, or a new choice */
     size_t      workspace;  /* at most */
     bool        repeatable; /* the same bits every time */
-    bool        full;       /* factors of products keep all their bits */
     int         refused;    /* engine that is not taken; 0: any is */
     int         most;       /* plans that are made and tried; 0: as many as are proposed */
     int         tensors;    /* 0: no trial */

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RESULTS    64 /* of each heuristic: those without tensor cores come last */
+#define RESULTS    64 /* of each heuristic */
 #define PROPOSALS  8  /* taken of them */
 #define CANDIDATES (2 * PROPOSALS)
 #define KNOBS      32
@@ -153,12 +153,8 @@ static pdl__cudnn_plan_t *make_plan(const search_t *search, descriptor_t config,
 
 static bool is_wished(const pdl__cudnn_wish_t *wish, const engine_t *engine)
 {
-    unsigned notes = engine->notes;
-
     if (wish->refused > 0 && engine->index == wish->refused) return false;
-    if (wish->repeatable && (notes >> CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC & 1) != 0) return false;
-    return !wish->full ||
-           (notes & (1u << CUDNN_NUMERICAL_NOTE_TENSOR_CORE | 1u << CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)) == 0;
+    return !wish->repeatable || (engine->notes >> CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC & 1) == 0;
 }
 
 static bool is_known(const search_t *search, const char *name)

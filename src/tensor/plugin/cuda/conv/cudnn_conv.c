@@ -1,5 +1,5 @@
 /*
- * A convolution as a graph of one operation.
+ * A convolution as a graph of one operation, in bf16 or in fp32 whose factors may be rounded to 10 bits.
  */
 #include "tensor/plugin/cuda/conv/cudnn_conv.h"
 
@@ -196,13 +196,13 @@ static void name_choice(const pdl__cudnn_t *library, const pdl__cuda_form_t *f, 
     snprintf(
         key, size,
         "cuDNN %zu: convolution %s %s, %d x %d to %d, %d groups, %d.%d.%d to %d.%d.%d, window %d.%d.%d, stride "
-        "%d.%d.%d, dilation %d.%d.%d, padding %d.%d.%d to %d.%d.%d, %zu bytes%s%s%s%s",
-        library->GetVersion(), names[product], f->type == PDL_DTYPE_BF16 ? "bf16" : "fp32", f->samples, f->channels,
+        "%d.%d.%d, dilation %d.%d.%d, padding %d.%d.%d to %d.%d.%d, %zu bytes%s%s%s",
+        library->GetVersion(), names[product], f->type == PDL_DTYPE_BF16 ? "bf16" : "tf32", f->samples, f->channels,
         f->filters, f->groups, f->wide[0], f->wide[1], f->wide[2], f->narrow[0], f->narrow[1], f->narrow[2],
         f->kernel[0], f->kernel[1], f->kernel[2], f->step[0], f->step[1], f->step[2], f->dilation[0],
         f->dilation[1], f->dilation[2], f->pad_low[0], f->pad_low[1], f->pad_low[2], (int)padding_behind(f, 0),
         (int)padding_behind(f, 1), (int)padding_behind(f, 2), wish->workspace, tail && f->bias ? ", bias" : "",
-        tail && f->relu ? ", relu" : "", wish->any_order ? ", any order" : "", wish->tf32 ? ", tf32" : "");
+        tail && f->relu ? ", relu" : "", wish->any_order ? ", any order" : "");
 }
 
 /* `name`: of the plan that is to be taken; NULL: any. */
@@ -216,7 +216,6 @@ static pdl_status_t make_plan(pdl__cudnn_t *library, const pdl__cuda_form_t *for
                               .most = tail ? COMPILED : 0,
                               .workspace = wish->workspace,
                               .repeatable = !wish->any_order,
-                              .full = form->type == PDL_DTYPE_F32 && !wish->tf32,
                               .refused = form->type == PDL_DTYPE_F32 && product == PDL__CONV_WEIGHT ? OVERREADS : 0,
                               .tensors = tail && form->bias ? 4 : 3,
                               .id = {WIDE, WEIGHT, NARROW, BIAS},
