@@ -1,6 +1,7 @@
 /*
  * Every op on a GPU against the reference: every layer type and every fusion that the backend offers, on awkward shapes, in every
- * way in which ops are run, in both precisions. Emulated in the ordinary tests, on a real one with `--device N`.
+ * way in which ops are run, in both precisions. Emulated in the ordinary tests, on a real one with `--device N`; `--device N few`
+ * leaves out as many ways as the emulated tests, for tools under which kernels take a thousand times as long.
  */
 #include "op_compare.h"
 #include "tensor/cuda_device.h"
@@ -10,12 +11,12 @@
 #define BF16_TOLERANCE  2e-2
 
 static pdl_backend_t *f32, *bf16;
-static bool           real;
+static bool           all_ways;
 
 /* Emulated, a case in all ways takes longer than it tells: each is run in two or three of them, another one in others. */
 static bool is_tried(int i, int w)
 {
-    return real || w % 5 == i % 5 || (ways[w].with.inplace && i % 2 == 0);
+    return all_ways || w % 5 == i % 5 || (ways[w].with.inplace && i % 2 == 0);
 }
 
 static void layers_match(pdl_backend_t *backend, double tolerance, bool coarse)
@@ -54,7 +55,7 @@ static void fusions_match_the_reference(void)
                 for (int w = 0; w < WAY_COUNT; w++) {
                     op_case_t c = combine(&op_cases[i], &ways[w], &fusion);
 
-                    if (!real && (i + add + a) % WAY_COUNT != w) continue;
+                    if (!all_ways && (i + add + a) % WAY_COUNT != w) continue;
                     check_case(f32, &c, ways[w].name, TOLERANCE);
                     c.coarse = true;
                     check_case(bf16, &c, ways[w].name, BF16_TOLERANCE);
@@ -73,6 +74,8 @@ static void large_layers_match_the_reference(void)
     for (int i = 0; i < LARGE_OP_CASE_COUNT; i++) {
         op_case_t c = combine(&large_op_cases[i], &accumulated, &none);
 
+        /* Tiles of convolutions have several sizes, of which small layers take the small ones. */
+        if (!all_ways && strstr(c.text, "conv:") == NULL) continue;
         check_case(f32, &c, accumulated.name, LARGE_TOLERANCE);
     }
 }
@@ -106,7 +109,7 @@ static void repeated_runs_are_equal(void)
             pdl_backend_t *backend = precision ? bf16 : f32;
             op_result_t    once, again;
 
-            if (!real && (i + precision) % 4 != 0) continue;
+            if (!all_ways && (i + precision) % 4 != 0) continue;
             if (op_case_run(backend, &op_cases[i], &once) == PDL_OK &&
                 op_case_run(backend, &op_cases[i], &again) == PDL_OK) {
                 compare_results(&op_cases[i], "again", &again, &once, 0);
@@ -118,7 +121,7 @@ static void repeated_runs_are_equal(void)
 
 int main(int count, char **arguments)
 {
-    real = count > 1;
+    all_ways = count == 3;
     f32 = cuda_backend(count, arguments, PDL_DTYPE_F32);
     bf16 = cuda_backend(count, arguments, PDL_DTYPE_BF16);
     CHECK_OK(pdl_backend_create_reference(&reference));
@@ -126,7 +129,7 @@ int main(int count, char **arguments)
     RUN(bf16_is_near_the_reference);
     RUN(fusions_match_the_reference);
     RUN(attention_in_bf16_is_near_the_reference);
-    if (real) RUN(large_layers_match_the_reference);
+    RUN(large_layers_match_the_reference);
     RUN(repeated_runs_are_equal);
     pdl_backend_destroy(reference);
     pdl_backend_destroy(bf16);
