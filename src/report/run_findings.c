@@ -117,6 +117,19 @@ static void find_balance(search_t *f)
              f->s->busiest_rank, most / work);
 }
 
+/* Tensor cores do not keep all bits of factors in fp32. */
+static void find_precision(search_t *f)
+{
+    double share =
+        share_of(f, f->s->class_s[PDL_CLASS_PRODUCT_FORWARD] + f->s->class_s[PDL_CLASS_PRODUCT_BACKWARD]);
+    bool gpu = f->spec->device != NULL && strncmp(f->spec->device, "cuda", 4) == 0;
+
+    if (gpu && f->spec->plan->precision == PDL_FP32 && share > 0.5)
+        find(f, "fp32 without tensor cores", false, share,
+             "products in fp32 leave them idle: --precision bf16, or tf32, which rounds the factors of products "
+             "alone");
+}
+
 static void find_computation(search_t *f)
 {
     double work = f->s->work_s, operations = f->s->operations * f->spec->launch_s;
@@ -189,6 +202,7 @@ int pdl_run_findings(const pdl_run_report_spec_t *spec, const pdl_train_summary_
     find_copies(&f);
     find_congestion(&f);
     find_balance(&f);
+    find_precision(&f);
     find_computation(&f);
     find_slow(&f);
     find_memory(&f);

@@ -123,8 +123,7 @@ static void show_exchanges(const pdl_run_report_spec_t *spec, const pdl_train_su
     char text[2][PDL_FORMAT_SIZE];
 
     if (s->replayed > 0)
-        fprintf(stream, "%lld passes over the network were replayed as a graph of kernels\n",
-                (long long)s->replayed);
+        fprintf(stream, "passes over the network replayed as a graph of kernels: %lld\n", (long long)s->replayed);
     /* MPI itself sends memory of the processor. */
     if (spec->ranks > 1 && s->transport != NULL && strcmp(s->transport, "mpi") != 0)
         fprintf(stream, "memory of GPUs goes between ranks by %s\n", s->transport);

@@ -54,7 +54,7 @@ if [ -e "$(dirname "$PARADL")/lib/paradl/libparadl-cuda_emulated.so" ]; then
         --steps 1 --batch 500000 --no-valid --device cuda
     # The first two steps are timed, kernel by kernel.
     expect 0 train --model lenet --data synthetic --samples 8 --steps 4 --batch 1 --no-valid --device cuda
-    has out "2 passes over the network were replayed as a graph of kernels"
+    has out "passes over the network replayed as a graph of kernels: 2"
     PARADL_GRAPHS=0 expect 0 train --model lenet --data synthetic --samples 8 --steps 4 --batch 1 --no-valid --device cuda
     ! grep -q "replayed as a graph" out || fail "graphs with PARADL_GRAPHS=0"
     # Experts on several ranks: rows go to them and come back.

@@ -85,6 +85,13 @@ static void each_cause_is_found(void)
     expect_one("weight update", .12);
 
     as_projected(PDL_AXIS_DATA);
+    spec.device = "cuda:1";
+    expect_one("fp32 without tensor cores", .8);
+    plan->precision = PDL_TF32;
+    CHECK_INT(pdl_run_findings(&spec, &summary, findings), 0);
+    plan->precision = PDL_FP32;
+
+    as_projected(PDL_AXIS_DATA);
     summary.operations = 20000;
     expect_one("small kernels", .2);
     summary.operations = 200000; /* an estimate, of a system that may be another */
