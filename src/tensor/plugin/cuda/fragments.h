@@ -85,19 +85,6 @@ template <bool TURNED> __device__ __forceinline__ void pdl_load_matrices(uint32_
 #endif
 }
 
-/* 2^x to two ulps; numbers below 2^-126 are 0. */
-__device__ __forceinline__ float pdl_exp2(float x)
-{
-#ifdef PDL_CUDA_EMULATED
-    return exp2f(x);
-#else
-    float y;
-
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-#endif
-}
-
 /* Sixteen bytes to shared memory, or zeros, in flight while the thread goes on. pdl_async_end() closes a group of copies;
    pdl_async_wait<N>() waits for all of the thread's groups but the last N. */
 __device__ __forceinline__ void pdl_copy_async(void *shared, const void *from, bool valid)

@@ -108,6 +108,44 @@ template <typename T> __device__ __forceinline__ void pdl_store4(T *to, const fl
         *(uint2 *)to = *(const uint2 *)at;
 }
 
+/* 2^x to two ulps; numbers below 2^-126 are 0. */
+__device__ __forceinline__ float pdl_exp2(float x)
+{
+#ifdef PDL_CUDA_EMULATED
+    return exp2f(x);
+#else
+    float y;
+
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+#endif
+}
+
+#define PDL_LOG2E 1.44269504f
+
+__device__ __forceinline__ float pdl_exp(float x)
+{
+    return pdl_exp2(x * PDL_LOG2E);
+}
+
+/* The larger of two. A NaN wins. */
+template <typename V> __device__ __forceinline__ V pdl_larger(V a, V b)
+{
+    return b > a || b != b ? b : a;
+}
+
+__device__ __forceinline__ float pdl_larger(float a, float b)
+{
+#ifdef PDL_CUDA_EMULATED
+    return pdl_larger<float>(a, b);
+#else
+    float larger;
+
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(a), "f"(b));
+    return larger;
+#endif
+}
+
 /* ---- threads ---- */
 
 __device__ __forceinline__ int pdl_thread()
@@ -129,12 +167,6 @@ __device__ __forceinline__ int64_t pdl_grid_thread()
 __device__ __forceinline__ int64_t pdl_grid_threads()
 {
     return (int64_t)gridDim.x * blockDim.x;
-}
-
-/* What pdl_warp_max takes of two. A NaN wins. */
-template <typename V> __device__ __forceinline__ V pdl__larger(V a, V b)
-{
-    return b > a || b != b ? b : a;
 }
 
 /* Every lane has the result: of pairs of lanes, pairs of pairs and so on. */
@@ -159,7 +191,7 @@ template <typename V> __device__ __forceinline__ V pdl_warp_sum(V value)
 
 template <typename V> __device__ __forceinline__ V pdl_warp_max(V value)
 {
-    PDL__WARP_REDUCE(value, pdl__larger);
+    PDL__WARP_REDUCE(value, pdl_larger);
 }
 
 /* Every thread of the block has the result. `shared` has 32 elements, which may be used again at once. */

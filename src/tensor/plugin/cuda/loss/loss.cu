@@ -26,30 +26,30 @@ struct seen {
     float total;   /* of x */
 };
 
-static __device__ __forceinline__ float larger(float a, float b)
-{
-    return a > b || a != a ? a : b;
-}
-
-/* Eight values that begin at channel c; those from `count` on are none. */
+/* The first `count` of eight values, which begin at channel c. Nearly all of them are whole and on one side of the right class. */
 static __device__ __forceinline__ void see(seen &s, const float *value, int count, int64_t c, int64_t right)
 {
-    float high = s.largest, before = s.before, sum = 0, total = 0;
+    float high = value[0], sum = 0, total = 0;
 
+#pragma unroll
+    for (int i = 1; i < 8; i++)
+        if (i < count) high = pdl_larger(high, value[i]);
+    if (c + count <= right) s.before = pdl_larger(s.before, high);
+    if (c < right && right < c + count) {
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            if (i < count && c + i < right) s.before = pdl_larger(s.before, value[i]);
+    }
+    high = pdl_larger(s.largest, high);
 #pragma unroll
     for (int i = 0; i < 8; i++) {
         if (i >= count) continue;
-        high = larger(value[i], high);
+        sum += pdl_exp(value[i] - high);
         total += value[i];
-        if (c + i < right) before = larger(value[i], before);
     }
-#pragma unroll
-    for (int i = 0; i < 8; i++)
-        if (i < count) sum += __expf(value[i] - high);
-    s.sum = s.sum * __expf(s.largest - high) + sum;
+    s.sum = s.sum * pdl_exp(s.largest - high) + sum;
     s.total += total;
     s.largest = high;
-    s.before = before;
 }
 
 /* Channels of a row that begin and end at addresses for vectors, in two rows at once. */
@@ -100,7 +100,7 @@ static __device__ void see_row(const T *x, int64_t channels, int64_t right, floa
     }
     row->largest = team::largest(mine.largest, shared);
     row->before = team::largest(mine.before, shared);
-    *sum = team::sum((double)(mine.sum * __expf(mine.largest - row->largest)), wide);
+    *sum = team::sum((double)(mine.sum * pdl_exp(mine.largest - row->largest)), wide);
     *total = team::sum((double)mine.total, wide);
 }
 
@@ -123,10 +123,11 @@ static __device__ __forceinline__ void gradients(float value[8], float lse, floa
                                                  int64_t c, int64_t right, float at_class)
 {
 #pragma unroll
-    for (int i = 0; i < 8; i++) {
-        value[i] = factor * __expf(value[i] - lse) - everywhere;
+    for (int i = 0; i < 8; i++) value[i] = factor * pdl_exp(value[i] - lse) - everywhere;
+    if (right < c || right >= c + 8) return;
+#pragma unroll
+    for (int i = 0; i < 8; i++)
         if (c + i == right) value[i] -= at_class;
-    }
 }
 
 /* The gradient of one row, from x or from where its vectors were left; zeros for a row that is left out and in the padding. */
@@ -150,9 +151,10 @@ static __device__ void row_gradient(const entropy_t &e, int64_t i, float lse, co
             stage[c / 8].unpack(value);
         else
             pdl_load8(x + c, value);
-        gradients(value, lse, factor, everywhere, c, right, at_class);
-        for (int k = 0; k < 8; k++)
-            if (!counts) value[k] = 0;
+        if (counts)
+            gradients(value, lse, factor, everywhere, c, right, at_class);
+        else
+            for (int k = 0; k < 8; k++) value[k] = 0;
         pdl_store8(dx + c, value);
     }
     for (int64_t k = team::member(); k < e.stride - (m.end - m.first); k += team::members()) {

@@ -12,8 +12,8 @@
 /* The largest or the sum of a row, whose parts four lanes have. */
 static __device__ __forceinline__ float row_max(float value)
 {
-    value = pdl__larger(value, __shfl_xor_sync(PDL_ALL_LANES, value, 1));
-    return pdl__larger(value, __shfl_xor_sync(PDL_ALL_LANES, value, 2));
+    value = pdl_larger(value, __shfl_xor_sync(PDL_ALL_LANES, value, 1));
+    return pdl_larger(value, __shfl_xor_sync(PDL_ALL_LANES, value, 2));
 }
 
 static __device__ __forceinline__ float row_sum(float value)
@@ -29,7 +29,7 @@ static __device__ __forceinline__ void weigh(const attention_t &a, const int see
                                              float largest[2], float total[2], float sum[D / 8][4])
 {
     int   t = threadIdx.x % 4;
-    float scale = a.scale * LOG2E;
+    float scale = a.scale * PDL_LOG2E;
 
 #pragma unroll
     for (int h = 0; h < 2; h++) {
@@ -40,7 +40,7 @@ static __device__ __forceinline__ void weigh(const attention_t &a, const int see
 #pragma unroll
             for (int i = 2 * h; i < 2 * h + 2; i++) {
                 weight[j][i] = 8 * j + 2 * t + i % 2 < seen[h] ? weight[j][i] * scale : -INFINITY;
-                high = pdl__larger(high, weight[j][i]);
+                high = pdl_larger(high, weight[j][i]);
             }
         high = row_max(high);
         factor = pdl_exp2(largest[h] - high);
@@ -164,7 +164,7 @@ template <int D> static __global__ void __launch_bounds__(WARPS * 32) attention_
 static __device__ __forceinline__ void pair_gradients(const attention_t &a, bool seen, float kept_by, float lse,
                                                       float dots, float *score, float *slope)
 {
-    float probability = seen ? pdl_exp2(a.scale * LOG2E * *score - lse) : 0.0f;
+    float probability = seen ? pdl_exp2(a.scale * PDL_LOG2E * *score - lse) : 0.0f;
 
     *slope = seen ? probability * (kept_by * *slope - dots) * a.scale : 0.0f;
     *score = kept_by > 0 ? probability : 0.0f;
@@ -189,7 +189,7 @@ template <int D> static __global__ void __launch_bounds__(WARPS * 32) attention_
     for (int h = 0; h < 2 && query + lane / 4 + 8 * h < a.queries; h++) {
         int64_t row = (at.n * a.heads + at.head) * a.queries + query + lane / 4 + 8 * h;
 
-        lse[h] = a.lse[row] * LOG2E;
+        lse[h] = a.lse[row] * PDL_LOG2E;
         dots[h] = a.dots[row];
     }
     for (int64_t key = 0; key < end; key += OTHERS<D>) {
@@ -236,7 +236,7 @@ static __device__ __forceinline__ void load_queries(const attention_t &a, int64_
     for (int i = threadIdx.x; i < COUNT; i += WARPS * 32) {
         bool there = query + i < a.queries;
 
-        numbers[i] = there ? a.lse[row + i] * LOG2E : 0.0f;
+        numbers[i] = there ? a.lse[row + i] * PDL_LOG2E : 0.0f;
         numbers[COUNT + i] = there ? a.dots[row + i] : 0.0f;
     }
 }

@@ -19,8 +19,7 @@ typedef pdl__cuda_heads_t     heads_t;
 /* Vectors of a block, 16 M of a warp: queries, or keys where roles are exchanged. With M = 2 what is read of the other side
    serves twice; sums of backward leave no registers for that. */
 template <int M> static constexpr int ROWS = WARPS * 16 * M;
-#define LOG2E 1.44269504f
-#define LN2   0.69314718f
+#define LN2 0.69314718f
 
 /* Vectors of the other side at a time; and from one vector to the next in shared memory, where eight of them have
    their pieces of 16 bytes in different banks. */
