@@ -120,13 +120,14 @@ static void numbers_for_the_host(void)
 /* There: channels last and zeros behind them. Back: as it was. */
 static void formats_keep_values(void)
 {
-    static const pdl_shape_t shapes[] = {{.rank = 2, .channels = 3, .extent = {5, 7}},
-                                         {.rank = 3, .channels = 16, .extent = {2, 3, 3}},
-                                         {.rank = 1, .channels = 70, .extent = {41}},
-                                         {.rank = 2, .channels = 1, .extent = {1, 1}}};
-    static float             plain[MOST * 8], blocked[MOST * 8], back[MOST * 8];
+    static const pdl_shape_t shapes[] = {
+        {.rank = 2, .channels = 3, .extent = {5, 7}},  {.rank = 3, .channels = 16, .extent = {2, 3, 3}},
+        {.rank = 1, .channels = 70, .extent = {41}},   {.rank = 2, .channels = 1, .extent = {1, 1}},
+        {.rank = 2, .channels = 8, .extent = {9, 15}}, {.rank = 2, .channels = 24, .extent = {5, 13}},
+        {.rank = 2, .channels = 32, .extent = {8, 9}}, {.rank = 2, .channels = 48, .extent = {7, 5}}};
+    static float plain[MOST * 8], blocked[MOST * 8], back[MOST * 8];
 
-    for (int s = 0; s < 4; s++) {
+    for (int s = 0; s < (int)(sizeof(shapes) / sizeof(*shapes)); s++) {
         const pdl_shape_t *shape = &shapes[s];
         int64_t            samples = 2, positions = pdl_shape_positions(shape), c = shape->channels;
         int64_t            padded = pdl_backend_block(f32, c), count = samples * positions * c;
@@ -157,13 +158,15 @@ static void formats_keep_values(void)
 /* The same with 16 bits, two at a time where rows are even; tiles that are whole and that are not. */
 static void formats_keep_halves(void)
 {
-    static const pdl_shape_t shapes[] = {{.rank = 2, .channels = 72, .extent = {9, 8}},
-                                         {.rank = 2, .channels = 20, .extent = {3, 10}},
-                                         {.rank = 2, .channels = 66, .extent = {7, 7}},
-                                         {.rank = 1, .channels = 5, .extent = {130}}};
-    static uint16_t          plain[MOST * 4], blocked[MOST * 4], back[MOST * 4];
+    static const pdl_shape_t shapes[] = {
+        {.rank = 2, .channels = 72, .extent = {9, 8}},   {.rank = 2, .channels = 20, .extent = {3, 10}},
+        {.rank = 2, .channels = 66, .extent = {7, 7}},   {.rank = 1, .channels = 5, .extent = {130}},
+        {.rank = 2, .channels = 8, .extent = {17, 16}},  {.rank = 2, .channels = 16, .extent = {16, 17}},
+        {.rank = 2, .channels = 24, .extent = {10, 14}}, {.rank = 2, .channels = 32, .extent = {16, 8}},
+        {.rank = 2, .channels = 48, .extent = {11, 9}}};
+    static uint16_t plain[MOST * 4], blocked[MOST * 4], back[MOST * 4];
 
-    for (int s = 0; s < 4; s++) {
+    for (int s = 0; s < (int)(sizeof(shapes) / sizeof(*shapes)); s++) {
         const pdl_shape_t *shape = &shapes[s];
         int64_t            samples = 2, positions = pdl_shape_positions(shape), c = shape->channels;
         int64_t            padded = pdl_backend_block(bf16, c), count = samples * positions * c;
