@@ -72,11 +72,19 @@ printf '%s\n' 'struct { const char *paradl; unsigned long bytes; const void *tab
     '    {"0.0", 0, 0, 0};' | "$CC" -shared -fPIC -x c - -o broken/libparadl-simgrid.so
 echo 'extern int gone; int *get(void) { return &gone; }' |
     "$CC" -shared -fPIC -x c - -x none libgone.so -o broken/libparadl-hdf5.so
+echo 'extern int gone; int *get(void) { return &gone; }' |
+    "$CC" -shared -fPIC -x c - -x none libgone.so -o broken/libparadl-dnnl.so
 rm libgone.so
 PARADL_LIB=$PWD/broken expect 2 "${simulate[@]}" --engine simgrid
 has err "libparadl-simgrid.so belongs to another version of paradl"
 PARADL_LIB=$PWD/broken expect 2 data info array.h5
 has err "array.h5 needs HDF5: install libhdf5-dev (libgone.so: cannot open shared object file"
+# Without the library of its plugin, as without the plugin: fp32 is computed by kernels of ours, on GPUs everything.
+PARADL_LIB=$PWD/broken expect 0 train --model lenet --data synthetic --steps 2 --batch 4 --threads 1
+has err "oneDNN is missing"
+! grep -q "build paradl again" err || fail "the plugin is there: $(cat err)"
+PARADL_LIB=$PWD/broken expect 2 train --model lenet --data synthetic --steps 2 --batch 4 --threads 1 --precision bf16
+has err "bf16 needs oneDNN: install libdnnl-dev (libgone.so: cannot open shared object file"
 
 # Installed, and moved: they are found beside the command.
 unset PARADL_LIB

@@ -402,6 +402,8 @@ pdl_status_t pdl_backend_create_describing(const char *name, int threads, pdl_dt
                                            pdl_backend_t **backend);
 /* PDL_ERR_UNSUPPORTED when the processor cannot do it, the message says what it can. */
 pdl_status_t pdl_backend_create_cpu(const pdl_cpu_options_t *options, pdl_backend_t **backend);
+/* Whether it has oneDNN, without which convolutions are slower and there is no bf16. */
+bool pdl_cpu_uses_onednn(const pdl_backend_t *backend);
 /* A GPU of NVIDIA. BLOCKED tensors are [n][space][c], with c padded to a multiple of 8. */
 pdl_status_t pdl_backend_create_cuda(const pdl_cuda_options_t *options, pdl_backend_t **backend);
 /* How many GPUs this process can use; where there is none it fails, and the message says why. */

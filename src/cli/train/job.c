@@ -117,10 +117,14 @@ pdl_status_t pdl__job_create_backend(pdl__train_job_t *job, int threads)
     device.tf32 = job->plan->precision == PDL_TF32;
 
     if (status) return status;
-    if (device.kind == PDL__DEVICE_CPU && !pdl__plugin_found(PDL__PLUGIN_DNNL) && pdl_ranks_rank(job->ranks) == 0)
-        fprintf(stderr, "paradl: note: oneDNN is missing, so convolutions are several times slower: install "
-                        "libdnnl-dev and build paradl again\n");
-    return pdl__device_create(&device, job->ranks, &options, &job->backend);
+    status = pdl__device_create(&device, job->ranks, &options, &job->backend);
+    if (!status && device.kind == PDL__DEVICE_CPU && !pdl_cpu_uses_onednn(job->backend) &&
+        pdl_ranks_rank(job->ranks) == 0)
+        fprintf(stderr,
+                "paradl: note: oneDNN is missing, so convolutions are several times slower: install "
+                "libdnnl-dev%s\n",
+                pdl__plugin_found(PDL__PLUGIN_DNNL) ? "" : " and build paradl again");
+    return status;
 }
 
 void pdl__train_apply_policy(const pdl_plan_t *plan, pdl_sampling_options_t *o)

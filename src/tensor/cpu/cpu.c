@@ -285,6 +285,19 @@ static pdl_status_t check_options(const pdl_cpu_options_t *options)
     return PDL_OK;
 }
 
+/* Without oneDNN, or where its plugin is there and the library is not, convolutions are our own, in single precision. */
+static pdl_status_t load_dnnl(pdl_dtype_t precision, const void **dnnl)
+{
+    pdl_status_t status = pdl__plugin_load(PDL__PLUGIN_DNNL, "bf16", sizeof(pdl__dnnl_t), dnnl);
+
+    return precision == PDL_DTYPE_BF16 ? status : PDL_OK;
+}
+
+bool pdl_cpu_uses_onednn(const pdl_backend_t *backend)
+{
+    return backend->ops == &cpu_ops && ((const pdl__cpu_t *)backend)->dnnl != NULL;
+}
+
 pdl_status_t pdl_backend_create_cpu(const pdl_cpu_options_t *options, pdl_backend_t **backend)
 {
     pdl__cpu_t  *cpu;
@@ -292,9 +305,7 @@ pdl_status_t pdl_backend_create_cpu(const pdl_cpu_options_t *options, pdl_backen
     bool         wide = false, bf16 = true;
     pdl_status_t status = check_options(options);
 
-    /* Without oneDNN convolutions are our own, in single precision. */
-    if (status == PDL_OK && (pdl__plugin_found(PDL__PLUGIN_DNNL) || options->precision == PDL_DTYPE_BF16))
-        status = pdl__plugin_load(PDL__PLUGIN_DNNL, "bf16", sizeof(pdl__dnnl_t), &dnnl);
+    if (status == PDL_OK) status = load_dnnl(options->precision, &dnnl);
     if (status != PDL_OK) return status;
     if (dnnl != NULL) ((const pdl__dnnl_t *)dnnl)->instructions(&wide, &bf16);
     if (options->precision == PDL_DTYPE_BF16 && !bf16)
