@@ -2,7 +2,8 @@
  * Reads what operations were measured to take, forward, backward, and where these are made apart dgrad and wgrad:
  *
  *     operations:
- *       - {op: "linear 768 to 3072 bias", precision: bf16, samples: 32, seconds: [1e-4, 2e-4, 1e-4, 1e-4], queue: [5us, 9us, 5us, 5us]}
+ *       - {op: "linear 768 to 3072 bias", precision: bf16, samples: 32, seconds: [1e-4, 2e-4, 1e-4, 1e-4],
+ *          replayed: [99us, 198us, 99us, 99us], queue: [5us, 9us, 5us, 5us]}
  */
 #include "system/measured.h"
 #include <math.h>
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const keys[] = {"op", "precision", "samples", "seconds", "queue", NULL};
+static const char *const keys[] = {"op", "precision", "samples", "seconds", "replayed", "queue", NULL};
 
 uint64_t pdl_timed_hash(const char *key)
 {
@@ -60,6 +61,7 @@ static pdl_status_t read_row(const pdl_yaml_t *node, pdl_arena_t *arena, pdl_tim
                                    &row->precision);
     if (!status) status = pdl_yaml_get_number(node, "samples", PDL_UNIT_NONE, PDL_REQUIRED, &row->samples);
     if (!status) status = read_times(node, "seconds", PDL_REQUIRED, row->seconds);
+    if (!status) status = read_times(node, "replayed", PDL_OPTIONAL, row->replayed_s);
     if (!status) status = read_times(node, "queue", PDL_OPTIONAL, row->queue_s);
     if (!status) status = pdl_yaml_check_keys(node, keys);
     if (status) return status;

@@ -14,7 +14,8 @@ static const char machine[] =
     "backend: cpu\n"
     "operations:\n"
     "  - {op: \"linear 84 to 10 bias\", samples: 16, seconds: [3, 6]}\n"
-    "  - {op: \"linear 84 to 10 bias\", samples: 8, seconds: [1, 4], queue: [0.5, 0.5]}\n"
+    "  - {op: \"linear 84 to 10 bias\", samples: 8, seconds: [1, 4], replayed: [0.9, 3.6], "
+    "queue: [0.5, 0.5]}\n"
     "  - {op: \"linear 84 to 10 bias\", precision: bf16, samples: 8, seconds: [100]}\n";
 
 static double project_data(const char *of_device, int64_t batch, const pdl_dataset_t *data,
@@ -60,6 +61,16 @@ static void operations_take_what_was_timed(void)
     CHECK_NEAR(project("", 16, &p), 9, 0.01);
     CHECK_NEAR(project("", 24, &p), 13, 0.01); /* and so on: 2 s and 2 s for 8 samples */
     CHECK_NEAR(project("", 4, &p), 2.5, 0.01); /* half of what 8 take */
+}
+
+/* Where the device replays what it was given once, they take what they took so. */
+static void replayed_operations_take_less(void)
+{
+    pdl_projection_t p;
+
+    CHECK_NEAR(project(", graphs: true", 8, &p), 4.5, 0.01);
+    CHECK_NEAR(project(", graphs: true", 12, &p), 6.75, 0.01); /* of 16 samples that is not known */
+    CHECK_NEAR(project(", graphs: true", 4, &p), 2.25, 0.01);
 }
 
 /* A host that is slower than its device: 21 operations, and what an update takes besides. */
@@ -117,6 +128,7 @@ static void mistakes_are_named(void)
 int main(void)
 {
     RUN(operations_take_what_was_timed);
+    RUN(replayed_operations_take_less);
     RUN(a_device_waits_for_its_host);
     RUN(late_samples_are_waited_for);
     RUN(mistakes_are_named);

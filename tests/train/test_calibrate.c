@@ -44,6 +44,7 @@ static void what_is_measured_makes_sense(const pdl_calibration_t *c)
     REQUIRE(c->operation_count >= 10);
     for (int i = 0; i < c->operation_count; i++)
         CHECK(c->operation[i].seconds[PDL_TIMED_FORWARD] > 0 &&
+              (c->operation[i].replayed_s[PDL_TIMED_FORWARD] > 0) == c->graphs &&
               c->operation[i].hash == pdl_timed_hash(c->operation[i].key));
 }
 
@@ -77,7 +78,8 @@ static void its_operations_can_be_read(const pdl_calibration_t *c, const pdl_sys
         CHECK(pdl_timed_compare(&system->operation[i - 1], &system->operation[i]) < 0);
     REQUIRE(linear != NULL && load != NULL);
     CHECK_NEAR(linear->samples, 8, 0);
-    for (int pass = 0; pass < PDL_TIMED_PASSES; pass++) CHECK(linear->seconds[pass] > 0);
+    for (int pass = 0; pass < PDL_TIMED_PASSES; pass++)
+        CHECK(linear->seconds[pass] > 0 && (linear->replayed_s[pass] > 0) == system->device.graphs);
     CHECK(load->seconds[PDL_TIMED_BACKWARD] == 0);
 }
 

@@ -137,7 +137,8 @@ typedef struct pdl_timed_op {
     int         precision; /* pdl_precision_t */
     double      samples;   /* of a micro-batch */
     double      seconds[PDL_TIMED_PASSES];
-    double      queue_s[PDL_TIMED_PASSES]; /* of the host, where it queues work for a device */
+    double      queue_s[PDL_TIMED_PASSES];    /* of the host, where it queues work for a device */
+    double      replayed_s[PDL_TIMED_PASSES]; /* within work that the device replays; 0: not known */
 } pdl_timed_op_t;
 uint64_t pdl_timed_hash(const char *key);
 /* By hash, precision and samples. */

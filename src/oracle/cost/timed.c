@@ -36,16 +36,24 @@ static double scaled(double launch_s, double x, double x0, double y0)
     return begin + (y0 - begin) * x / x0;
 }
 
-static double at_samples(const pdl_timed_op_t *row, int count, double launch_s, double samples, int pass)
+/* Descriptions of earlier calibrations do not tell work that is replayed from other work. */
+static double row_seconds(const pdl_timed_op_t *row, int pass, bool replayed)
+{
+    return replayed && row->replayed_s[pass] > 0 ? row->replayed_s[pass] : row->seconds[pass];
+}
+
+static double at_samples(const pdl_timed_op_t *row, int count, double launch_s, double samples, int pass,
+                         bool replayed)
 {
     int i = 0;
 
     while (i < count && row[i].samples < samples) i++;
-    if (i == 0 || count == 1) return scaled(launch_s, samples, row[0].samples, row[0].seconds[pass]);
+    if (i == 0 || count == 1) return scaled(launch_s, samples, row[0].samples, row_seconds(&row[0], pass, replayed));
     if (i == count) i--;
-    double slope = (row[i].seconds[pass] - row[i - 1].seconds[pass]) / (row[i].samples - row[i - 1].samples);
+    double high = row_seconds(&row[i], pass, replayed), low = row_seconds(&row[i - 1], pass, replayed),
+           slope = (high - low) / (row[i].samples - row[i - 1].samples);
     if (samples > row[i].samples) slope = fmax(0, slope);
-    return row[i].seconds[pass] + slope * (samples - row[i].samples);
+    return high + slope * (samples - row[i].samples);
 }
 
 /* The host's time hardly depends on samples: that of the nearest row. */
@@ -67,7 +75,9 @@ bool pdl__timed(const pdl_system_t *system, uint64_t key, pdl_precision_t precis
     if (row == NULL || count == 0) return false;
     *timed = *nearest_row(row, count, samples);
     timed->samples = samples;
-    for (int p = 0; p < PDL_TIMED_PASSES; p++)
-        timed->seconds[p] = at_samples(row, count, system->device.launch_s, samples, p);
+    for (int p = 0; p < PDL_TIMED_PASSES; p++) {
+        timed->seconds[p] = at_samples(row, count, system->device.launch_s, samples, p, false);
+        timed->replayed_s[p] = at_samples(row, count, system->device.launch_s, samples, p, true);
+    }
     return true;
 }

@@ -21,6 +21,7 @@ typedef struct pricer {
     /* Of a message between stages, by virtual stage and direction: its bytes, and its seconds. */
     double *border_bytes[PDL_DIRECTIONS], *border_s[PDL_DIRECTIONS];
     int     stages, chunks;
+    int     replayed; /* operations at the beginning of the program that the device replays */
     double  update_s; /* of each update of the program */
 } pricer_t;
 
@@ -54,7 +55,8 @@ static bool find_timed(const pricer_t *pr, const pdl_program_op_t *op, double *s
         !pdl__timed(pr->oracle->system, node->key, pr->plan->precision, (double)node->samples, &timed))
         return false;
     if (timed.seconds[pass] <= 0 && pass != PDL_TIMED_FORWARD && pass != PDL_TIMED_BACKWARD) return false;
-    *seconds = pr->profile->compute.dilation * timed.seconds[pass];
+    *seconds = op - pr->program->op < pr->replayed ? timed.replayed_s[pass] : timed.seconds[pass];
+    *seconds *= pr->profile->compute.dilation;
     *queue_s = timed.queue_s[pass] + pr->oracle->system->device.issue_s;
     return true;
 }
@@ -396,6 +398,23 @@ static int stage_of(const pdl_plan_t *plan, int stages, int chunks, const pdl_pr
     return 0;
 }
 
+enum { LEAST_REPLAYED = 4 }; /* operations that are worth it */
+
+static int count_replayed(const pricer_t *pr)
+{
+    bool alone = pdl_mesh_size(&pr->plan->mesh) == 1;
+    int  count = pr->oracle->system->device.graphs ? pdl_program_replayable(pr->program, alone) : 0;
+
+    return count < LEAST_REPLAYED ? 0 : count;
+}
+
+/* Operations that the device replays are queued together with the first. */
+static void join_queues(const pricer_t *pr, double *queue_s)
+{
+    if (pr->replayed > 0) queue_s[0] = pr->oracle->system->device.queue_s;
+    for (int i = 1; i < pr->replayed; i++) queue_s[i] = 0;
+}
+
 static pdl_status_t price_all(pricer_t *pr, const pdl_replay_rank_t *ranks, int count, double *const *seconds,
                               double *const *queue_s)
 {
@@ -409,9 +428,11 @@ static pdl_status_t price_all(pricer_t *pr, const pdl_replay_rank_t *ranks, int 
     for (int k = 0; k < count && !status; k++) {
         pr->program = ranks[k].program;
         pr->stage = stage[k];
+        pr->replayed = count_replayed(pr);
         pr->update_s = share_of_update(pr);
         for (int i = 0; i < pr->program->op_count && !status; i++)
             status = price(pr, &pr->program->op[i], &seconds[k][i], queue_s != NULL ? &queue_s[k][i] : &unused);
+        if (queue_s != NULL) join_queues(pr, queue_s[k]);
     }
     free(pr->border_bytes[0]);
     free(stage);

@@ -62,19 +62,6 @@ static void hold_streams(const pdl_parameters_t *p, pdl_replay_rank_t *rank)
     rank->slowdown = p->overlap_slowdown;
 }
 
-enum { LEAST_REPLAYED = 4 }; /* operations that are worth it */
-
-/* Operations that the device replays are queued together with the first. */
-static void join_queues(const pdl_device_t *device, const pdl_plan_t *plan, const pdl_program_t *program,
-                        double *queue_s)
-{
-    int count = device->graphs ? pdl_program_replayable(program, pdl_mesh_size(&plan->mesh) == 1) : 0;
-
-    if (count < LEAST_REPLAYED) return;
-    queue_s[0] = device->queue_s;
-    for (int i = 1; i < count; i++) queue_s[i] = 0;
-}
-
 static bool computes(const pdl_program_op_t *op)
 {
     return op->stream == PDL_STREAM_COMPUTE && op->kind != PDL_OP_LOAD && op->kind != PDL_OP_RESULT;
@@ -95,7 +82,6 @@ static pdl_status_t price_ranks(pdl_oracle_t *oracle, const pdl_plan_t *plan, pd
         bool slowed = slow->factor > 0 && slow->rank / stride % t->count == k;
 
         hold_streams(&oracle->p, &t->ranks[k]);
-        join_queues(&oracle->system->device, plan, t->ranks[k].program, queue_s[k]);
         for (int i = 0; slowed && i < t->ranks[k].program->op_count; i++)
             if (computes(&t->ranks[k].program->op[i])) seconds[k][i] *= slow->factor;
     }

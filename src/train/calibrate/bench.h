@@ -27,6 +27,7 @@ typedef struct pdl__bench {
     size_t               bytes[PDL__AREAS], used[PDL__AREAS];
     int64_t              indices; /* below which those of PDL__AREA_INDICES are */
     double               sum_s;   /* of the operations of the program at hand */
+    bool                 split;   /* its layers are parts of those of the model */
 } pdl__bench_t;
 
 /* One pass of one unit. */

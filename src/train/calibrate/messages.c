@@ -9,7 +9,8 @@
 #include <math.h>
 #include <paradl/comm/exchange.h>
 
-#define MOST_BYTES  ((int64_t)8 << 20)
+#define HOST_BYTES   ((int64_t)8 << 20)  /* of the longest message of a host */
+#define DEVICE_BYTES ((int64_t)64 << 20) /* of a device, where shorter ones cost nothing but the wait for them */
 #define MOST_ROUNDS 200
 #define TURN_BYTES  4096 /* of a message that costs nothing to speak of but the wait for it */
 #define TURN_WORK_S \
@@ -71,10 +72,15 @@ typedef struct place {
     void                *data;
 } place_t;
 
+static size_t place_bytes(bool queues)
+{
+    return (size_t)(queues ? DEVICE_BYTES : HOST_BYTES);
+}
+
 static pdl_status_t place_take(const pdl__calibrate_t *c, place_t *place)
 {
     pdl_tensor_device_t *device = c->queues ? c->backend[0]->device : pdl_device_cpu();
-    pdl_status_t         status = device->ops->alloc(device, PDL_SPACE_DEVICE, (size_t)MOST_BYTES, &place->data);
+    pdl_status_t         status = device->ops->alloc(device, PDL_SPACE_DEVICE, place_bytes(c->queues), &place->data);
 
     place->device = device;
     if (!status && c->queues) status = device->ops->stream_create(device, &place->stream);
@@ -85,7 +91,8 @@ static void place_give(place_t *place)
 {
     pdl_transport_destroy(place->transport);
     place->device->ops->stream_destroy(place->device, place->stream);
-    place->device->ops->release(place->device, PDL_SPACE_DEVICE, place->data, (size_t)MOST_BYTES);
+    place->device->ops->release(place->device, PDL_SPACE_DEVICE, place->data,
+                                place_bytes(place->device->asynchronous));
 }
 
 static pdl_status_t sum_once(const place_t *place, pdl_exchange_t *exchange)
@@ -211,13 +218,14 @@ static pdl_status_t measure_turns(pdl__calibrate_t *c, const place_t *place)
 /* Messages go between processes; what a device has to send is part of a sum over ranks. */
 static pdl_status_t measure_messages(pdl__calibrate_t *c, const place_t *place)
 {
-    static const int64_t sizes[] = {64, 4096, 65536, (int64_t)1 << 20, MOST_BYTES};
+    static const int64_t sizes[] = {64, 4096, 65536, (int64_t)1 << 20, HOST_BYTES, DEVICE_BYTES};
+    int                  count = c->queues ? 6 : 5;
     pdl_ranks_request_t *request = NULL;
     pdl_status_t         status = PDL_OK;
 
-    if (!c->queues) status = pdl_ranks_agree(c->ranks, pdl_ranks_request_create(c->ranks, MOST_BYTES, &request));
-    for (int i = 0; i < 5 && !status && !c->queues; i++) status = ping_pong(c, request, place->data, sizes[i]);
-    for (int i = 1; i < 5 && !status; i++) status = allreduce(c, place, sizes[i]);
+    if (!c->queues) status = pdl_ranks_agree(c->ranks, pdl_ranks_request_create(c->ranks, HOST_BYTES, &request));
+    for (int i = 0; i < count && !status && !c->queues; i++) status = ping_pong(c, request, place->data, sizes[i]);
+    for (int i = 1; i < count && !status; i++) status = allreduce(c, place, sizes[i]);
     pdl_ranks_request_destroy(request);
     return status;
 }

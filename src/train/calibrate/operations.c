@@ -16,9 +16,11 @@
 #define LONG_S       30e-3 /* timed once */
 #define QUEUE_S      60e-6 /* more than the host takes to queue any op */
 #define LONGEST_S    0.8   /* of all operations of a program once */
-#define MOST_S       85.0
+#define STANDARD_S   60.0  /* for the standard networks */
+#define ASKED_S      10.0  /* and for each that was asked for */
 #define MODEL_S      8.0
 #define QUICK_S      10.0
+#define QUICK_BATCH  8
 #define LAYERS_BATCH 32
 
 /* The gradients that a pass makes. */
@@ -76,6 +78,32 @@ static pdl_status_t run_times(const pdl__bench_t *b, const pdl__bench_job_t *job
     return status;
 }
 
+/* As many runs within work that is kept and replayed. What cannot be kept is not timed so. */
+static pdl_status_t replay_times(const pdl__bench_t *b, const pdl__bench_job_t *job, int times, double *seconds)
+{
+    pdl_tensor_device_t *device = b->backend->device;
+    pdl_tensor_work_t   *work = NULL;
+    pdl_status_t         status = device->ops->capture_begin(device, b->stream);
+
+    if (status) return PDL_OK;
+    for (int i = 0; i < times && !status; i++) status = run_once(b, job);
+    pdl_status_t end = device->ops->capture_end(device, b->stream, &work);
+    bool         kept = !status && !end;
+    status = PDL_OK;
+    /* The first time the device gets the work. */
+    for (int i = 0; i < 2 && kept && !status; i++) {
+        status = pdl__stall(&b->stall, b->stream, QUEUE_S);
+        if (!status) status = device->ops->record(device, b->stream, b->event[0]);
+        if (!status) status = device->ops->replay(device, b->stream, work);
+        if (!status) status = device->ops->record(device, b->stream, b->event[1]);
+        if (!status) status = device->ops->synchronise(device, b->stream);
+    }
+    if (kept && !status)
+        *seconds = fmax(1e-9, device->ops->elapsed(device, b->event[0], b->event[1]) / times);
+    device->ops->work_destroy(device, work);
+    return status;
+}
+
 static pdl_status_t time_pass(pdl__bench_t *b, pdl__bench_job_t *job, pdl_timed_pass_t pass, pdl_timed_op_t *row)
 {
     double *seconds = &row->seconds[pass], *queue_s = &row->queue_s[pass];
@@ -86,7 +114,9 @@ static pdl_status_t time_pass(pdl__bench_t *b, pdl__bench_job_t *job, pdl_timed_
     if (!status) status = run_times(b, job, 1, seconds, queue_s);
     if (status || *seconds > LONG_S) return status;
     int times = (int)fmin(MOST_TIMES, fmax(LEAST_TIMES, TARGET_S / *seconds));
-    return run_times(b, job, times, seconds, queue_s);
+    status = run_times(b, job, times, seconds, queue_s);
+    if (status || !b->backend->device->captures) return status;
+    return replay_times(b, job, times, &row->replayed_s[pass]);
 }
 
 static pdl_status_t time_passes(pdl__bench_t *b, pdl__bench_job_t *job, pdl_timed_op_t *row)
@@ -131,12 +161,13 @@ static pdl_status_t add_row(pdl_calibration_t *r, const pdl_timed_op_t *row, con
     return PDL_OK;
 }
 
-/* The peak is the rate of the fastest product of all: that of one size does not tell. */
-static void raise_peak(pdl_calibration_t *r, const pdl__unit_t *unit, const pdl_timed_op_t *row)
+/* The peak is the rate of the fastest product of all: that of one size does not tell. A layer counts the work of all of it. */
+static void raise_peak(const pdl__bench_t *b, const pdl__unit_t *unit, const pdl_timed_op_t *row)
 {
-    double *peak = row->precision == PDL_FP32 ? &r->flop_per_s : &r->half_flop_per_s;
+    pdl_calibration_t *r = b->c->result;
+    double            *peak = row->precision == PDL_FP32 ? &r->flop_per_s : &r->half_flop_per_s;
 
-    if (unit->kind == PDL__UNIT_OP && unit->spec.layer->type == PDL_LAYER_LINEAR)
+    if (unit->kind == PDL__UNIT_OP && unit->spec.layer->type == PDL_LAYER_LINEAR && !b->split)
         *peak =
             fmax(*peak, (double)unit->spec.layer->flop_forward * row->samples / row->seconds[PDL_TIMED_FORWARD]);
 }
@@ -163,7 +194,7 @@ static pdl_status_t time_unit(pdl__bench_t *b, const pdl__graph_t *graph, int i,
         if (!status) status = pdl__bench_place(b, &job);
         if (!status) status = time_passes(b, &job, &row);
         b->backend->ops->op_destroy(job.op);
-        if (!status) raise_peak(b->c->result, unit, &row);
+        if (!status) raise_peak(b, unit, &row);
         if (!status) status = add_row(b->c->result, &row, key);
     }
     if (known == NULL) known = &row;
@@ -196,6 +227,7 @@ static pdl_status_t time_graph(pdl__bench_t *b, const pdl_plan_t *plan)
     spec.layouts = layouts;
     if (!status) status = pdl__graph_create(&spec, &graph);
     b->sum_s = 0;
+    b->split = pdl_mesh_size(&plan->mesh) > 1;
     double end_s = pdl__seconds() + MODEL_S;
     for (; !status && i < graph->unit_count && b->sum_s < LONGEST_S && pdl__seconds() < end_s; i++)
         status = forgive(time_unit(b, graph, i, layer_s));
@@ -208,17 +240,30 @@ static pdl_status_t time_graph(pdl__bench_t *b, const pdl_plan_t *plan)
     return forgive(status);
 }
 
-/* Ways to run a model whose operations differ; what matters most comes first, since there may not be time for all. */
-static const struct way {
+/* Ways to run a model whose operations differ. */
+typedef enum way { TRAINING, FILTERS, SPACE, INFERENCE, WAYS } way_t;
+static const struct {
     const char     *strategy, *name;
     pdl_axis_kind_t axis;
     pdl_run_mode_t  run_mode;
     bool            alone; /* on one rank */
-} ways[] = {{"serial", "training", PDL_AXIS_DATA, PDL_TRAINING, true},
-            {"filter", "filters split", PDL_AXIS_TENSOR, PDL_TRAINING, false},
-            {"spatial", "space split", PDL_AXIS_SPATIAL, PDL_TRAINING, false},
-            {"serial", "inference", PDL_AXIS_DATA, PDL_INFERENCE, true}};
-static const int64_t batches[] = {32, 8, 128, 512}, quick_batch = 8;
+} ways[WAYS] = {[TRAINING] = {"serial", "training", PDL_AXIS_DATA, PDL_TRAINING, true},
+                [FILTERS] = {"filter", "filters split", PDL_AXIS_TENSOR, PDL_TRAINING, false},
+                [SPACE] = {"spatial", "space split", PDL_AXIS_SPATIAL, PDL_TRAINING, false},
+                [INFERENCE] = {"serial", "inference", PDL_AXIS_DATA, PDL_INFERENCE, true}};
+
+/* All models so; what matters most comes first, since there may not be time for all. Two numbers of samples of an operation give
+   its line. */
+enum { FP32, BF16 }; /* places of the list of backends */
+static const struct round {
+    way_t   way;
+    int     precision;
+    int64_t batch;
+} rounds[] = {{TRAINING, BF16, 32},  {TRAINING, FP32, 32}, {TRAINING, BF16, 128},  {FILTERS, BF16, 128},
+              {SPACE, BF16, 128},    {TRAINING, BF16, 8},  {TRAINING, FP32, 8},    {TRAINING, BF16, 512},
+              {TRAINING, FP32, 128}, {FILTERS, BF16, 32},  {SPACE, BF16, 32},      {INFERENCE, BF16, 32},
+              {INFERENCE, BF16, 8},  {FILTERS, FP32, 32},  {SPACE, FP32, 32},      {INFERENCE, FP32, 32},
+              {TRAINING, FP32, 512}, {INFERENCE, FP32, 8}, {INFERENCE, BF16, 128}, {INFERENCE, FP32, 128}};
 #define COUNT(list) ((int)(sizeof(list) / sizeof(*(list))))
 
 /* Seconds of the operations once, *sum_s; 0 where the model cannot be run so. */
@@ -241,7 +286,7 @@ static pdl_status_t time_model(pdl__bench_t *b, const pdl_model_t *model, int wa
     return status;
 }
 
-/* What each combination took to time with the batch before it, and its operations. */
+/* What a model took to time in a way and precision with the last batch, and its operations; batch: 0 before, -1 where it cannot be run so. */
 typedef struct seen {
     double  wall_s, sum_s;
     int64_t batch;
@@ -253,7 +298,7 @@ static bool is_worth_it(const pdl__calibrate_t *c, const seen_t *seen, int64_t b
     double ratio = seen->batch > 0 ? (double)batch / (double)seen->batch : 1;
 
     if (seen->batch < 0) return false;
-    if (c->options->quick && batch != quick_batch) return false;
+    if (c->options->quick && batch != QUICK_BATCH) return false;
     return seen->sum_s * ratio < LONGEST_S && pdl__seconds() + seen->wall_s * fmax(1, ratio) < end_s;
 }
 
@@ -284,16 +329,16 @@ static int model_at(const pdl__calibrate_t *c, int i)
 static pdl_status_t time_all(pdl__calibrate_t *c, pdl__bench_t *bench, double end_s)
 {
     bool         several = pdl_ranks_size(c->ranks) > 1;
+    seen_t       seen[WAYS][PDL__PRECISIONS][PDL_CALIBRATION_MODELS + 6] = {0};
     pdl_status_t status = PDL_OK;
 
-    for (int w = 0; w < COUNT(ways); w++)
-        for (int p = PDL__PRECISIONS - 1; p >= 0; p--) {
-            seen_t seen[PDL_CALIBRATION_MODELS + 6] = {{0, 0, 0}};
+    for (int k = 0; k < COUNT(rounds); k++) {
+        const struct round *r = &rounds[k];
 
-            for (int k = 0; k < COUNT(batches) && (ways[w].alone || several); k++)
-                for (int i = 0; i < c->model_count && !status; i++)
-                    status = time_one(&bench[p], model_at(c, i), w, batches[k], end_s, &seen[i]);
-        }
+        for (int i = 0; i < c->model_count && (ways[r->way].alone || several) && !status; i++)
+            status = time_one(&bench[r->precision], model_at(c, i), (int)r->way, r->batch, end_s,
+                              &seen[r->way][r->precision][i]);
+    }
     return status;
 }
 
@@ -309,9 +354,10 @@ static pdl_status_t keep_earlier(pdl__calibrate_t *c, pdl_status_t status)
 
 pdl_status_t pdl__calibrate_operations(pdl__calibrate_t *c)
 {
-    static const pdl_precision_t precisions[PDL__PRECISIONS] = {PDL_FP32, PDL_BF16};
+    static const pdl_precision_t precisions[PDL__PRECISIONS] = {[FP32] = PDL_FP32, [BF16] = PDL_BF16};
     pdl__bench_t                 bench[PDL__PRECISIONS] = {{.c = c}, {.c = c}};
-    double                       end_s = pdl__seconds() + (c->options->quick ? QUICK_S : MOST_S);
+    double                       limit_s = STANDARD_S + ASKED_S * c->options->model_count,
+                                 end_s = pdl__seconds() + (c->options->quick ? QUICK_S : limit_s);
     pdl_status_t                 status = PDL_OK;
 
     for (int p = 0; p < PDL__PRECISIONS && !status && pdl_ranks_rank(c->ranks) == 0; p++) {

@@ -110,6 +110,7 @@ static void write_operation(const pdl_timed_op_t *op, FILE *stream)
     if (op->precision != PDL_FP32) fprintf(stream, ", precision: %s", pdl_precision_names[op->precision]);
     fprintf(stream, ", samples: %g", op->samples);
     write_passes(", seconds: [", op->seconds, stream);
+    if (op->replayed_s[PDL_TIMED_FORWARD] > 0) write_passes(", replayed: [", op->replayed_s, stream);
     write_passes(", queue: [", op->queue_s, stream);
     fprintf(stream, "}\n");
 }
