@@ -15,13 +15,14 @@
 #include "comm/watch/watch.h"
 
 #include <inttypes.h>
+#include <paradl/plan/collectives.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define WHOLE (INT64_MAX / 4) /* bytes that no message has */
 #define LOOKS 200             /* after which a rank that still waits lets others have its core */
-#define LANES 4 /* buckets in flight at once: the next ones begin while the last messages of the first arrive */
+#define LANES PDL_BUCKETS_IN_FLIGHT
 
 typedef enum bucket_state { IDLE, QUEUED, MOVING, ARRIVED } bucket_state_t;
 

@@ -30,6 +30,16 @@ int64_t pdl_system_group_size(const pdl_system_t *system, int level)
     return size;
 }
 
+bool pdl_device_in_turns(const pdl_device_t *device)
+{
+    return device->sharers > 1 && device->slice_s > 0;
+}
+
+double pdl_device_dilation(const pdl_device_t *device, double ranks)
+{
+    return ranks > 1 ? ranks / device->sharing : 1;
+}
+
 pdl_system_t pdl_system_widen(const pdl_system_t *system, int64_t ranks)
 {
     pdl_system_t wide = *system;

@@ -50,6 +50,7 @@ typedef struct pdl_timeline {
     pdl_replay_rank_t *ranks;
     int                count;
     double             total_s;
+    double *rate; /* of computation, over its price, by how many of the ranks compute at once; NULL: always 1 */
 } pdl_timeline_t;
 pdl_status_t pdl_oracle_timeline(pdl_oracle_t *oracle, const pdl_plan_t *plan, pdl_timeline_t **timeline);
 void         pdl_timeline_destroy(pdl_timeline_t *timeline); /* NULL is allowed */

@@ -18,6 +18,9 @@ extern "C" {
 
 #define PDL_PLAN_COLLECTIVES 448 /* more than sets of axes, times three collectives, times gradients or not */
 
+/* Of gradients, exchanged at once: the next ones begin while the last messages of the first arrive. */
+#define PDL_BUCKETS_IN_FLIGHT 4
+
 /* One kind of collective in all groups of a set of axes. */
 typedef struct pdl_plan_use {
     unsigned         axes; /* bits */

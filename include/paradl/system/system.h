@@ -208,6 +208,10 @@ int64_t pdl_system_group_size(const pdl_system_t *system, int level);
 /* The system for so many ranks. More ranks than it has devices share these: their time, if the description says what
    is left of it, and their memory. Otherwise that is the same for every plan, and plans are compared
    on a system with as many devices in its innermost groups. The copy borrows from the original. */
+/* Whether ranks share the device and have it in turns. */
+bool pdl_device_in_turns(const pdl_device_t *device);
+/* What computation takes over what it takes a rank that has the device to itself, where so many compute at once. */
+double       pdl_device_dilation(const pdl_device_t *device, double ranks);
 pdl_system_t pdl_system_widen(const pdl_system_t *system, int64_t ranks);
 /* Cores of a rank: those of a node, where a device is one or some of them, shared out over the ranks on it. GPUs have none, which
    is 1. */

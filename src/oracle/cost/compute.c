@@ -50,7 +50,7 @@ void pdl__compute_cost(const pdl_system_t *system, const pdl_parameters_t *p, pd
     cost->measured = pdl__measured_in(system, precision) ? system->measured : NULL;
     cost->measured_count = cost->measured ? system->measured_count : 0;
     cost->model = NULL;
-    cost->dilation = device->sharers > 1 ? device->sharers / device->sharing : 1;
+    cost->dilation = pdl_device_dilation(device, device->sharers);
     cost->step_s = device->step_s;
 }
 

@@ -387,13 +387,16 @@ static bool uses_rings_only(const pdl_partition_t *partition)
     return pdl_mesh_extent(&partition->plan->mesh, PDL_AXIS_SPATIAL) == 1;
 }
 
-/* Stages that wait leave a device that they share to those that work. */
-static double pipeline_share(const pdl_plan_t *plan)
+/* Stages that wait leave a device that they share to those that work: the mean over a pipeline that fills, works and drains. */
+double pdl__dilation(const pdl_device_t *device, const pdl_plan_t *plan)
 {
-    double stages = (double)pdl_mesh_extent(&plan->mesh, PDL_AXIS_PIPELINE);
+    double stages = (double)pdl_mesh_extent(&plan->mesh, PDL_AXIS_PIPELINE), of_each = device->sharers / stages;
     double passes = (double)plan->micro_batches * (double)plan->virtual_stages;
+    double most = fmin(stages, passes), all = passes + stages - 1, sum = 0;
 
-    return passes / (passes + stages - 1);
+    if (device->sharers <= 1) return 1;
+    for (double k = 1; k < most; k++) sum += 2 * pdl_device_dilation(device, k * of_each);
+    return (sum + (all - 2 * (most - 1)) * pdl_device_dilation(device, most * of_each)) / all;
 }
 
 /* Each tensor rank has all of what its stage hands on, unless it is split along the sequence. */
@@ -423,8 +426,7 @@ static pdl_status_t profile_fill(pdl_pricing_t *pr, const pdl_plan_t *plan, doub
     if (!profile->prefix || !profile->borders || !profile->single || !profile->run)
         return pdl_error(PDL_ERR_NOMEM, "out of memory");
     pdl__compute_cost(pr->system, pr->p, plan->precision, &profile->compute);
-    if (profile->compute.dilation > 1)
-        profile->compute.dilation = fmax(1, profile->compute.dilation * pipeline_share(plan));
+    profile->compute.dilation = pdl__dilation(&pr->system->device, plan);
     profile->compute.model = profile->plan->model;
     profile->even_stages = pr->p->even_stages;
     profile->send_share = send_share(pr, plan);

@@ -151,6 +151,9 @@ bool pdl__divides_backward(const pdl_layer_t *layer);
 /* The loss, and the logits that it reads: no part of a block. */
 bool pdl__outside_blocks(const pdl_model_t *model, int index);
 
+/* What computation takes where ranks share a device, over what it takes a rank that has it to itself. */
+double pdl__dilation(const pdl_device_t *device, const pdl_plan_t *plan);
+
 /* `plan` gives modes, mesh and policies; `micro_batch` samples per replica. */
 pdl_status_t pdl__profile_create(pdl_oracle_t *oracle, const pdl_plan_t *plan, double micro_batch,
                                  pdl_profile_t **profile);

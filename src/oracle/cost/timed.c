@@ -48,7 +48,8 @@ static double at_samples(const pdl_timed_op_t *row, int count, double launch_s, 
     int i = 0;
 
     while (i < count && row[i].samples < samples) i++;
-    if (i == 0 || count == 1) return scaled(launch_s, samples, row[0].samples, row_seconds(&row[0], pass, replayed));
+    if (i == 0 || count == 1)
+        return scaled(launch_s, samples, row[0].samples, row_seconds(&row[0], pass, replayed));
     if (i == count) i--;
     double high = row_seconds(&row[i], pass, replayed), low = row_seconds(&row[i - 1], pass, replayed),
            slope = (high - low) / (row[i].samples - row[i - 1].samples);

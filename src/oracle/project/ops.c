@@ -148,6 +148,17 @@ static double halo_bytes(const pdl_program_op_t *op, int64_t ranks)
     return op->part == 0 && ranks > 2 ? op->bytes / 2 : op->bytes;
 }
 
+/* Buckets that are exchanged at the same time, on the mean: ranks that have a device in turns wait for these together. */
+static double in_flight(const pricer_t *pr, const pdl_program_op_t *op)
+{
+    const pdl_program_bucket_t *bucket = pr->program->bucket;
+    int                         count = 0;
+
+    if (op->bucket < 0 || !pdl_device_in_turns(&pr->oracle->system->device)) return 1;
+    for (int b = 0; b < pr->program->bucket_count; b++) count += bucket[b].set == bucket[op->bucket].set;
+    return count / ceil((double)count / PDL_BUCKETS_IN_FLIGHT);
+}
+
 static pdl_status_t comm_seconds(pricer_t *pr, const pdl_program_op_t *op, double *seconds)
 {
     const pdl_mesh_t *mesh = &pr->plan->mesh;
@@ -163,13 +174,15 @@ static pdl_status_t comm_seconds(pricer_t *pr, const pdl_program_op_t *op, doubl
     query.bytes = halo                            ? halo_bytes(op, query.size)
                   : op->kind == PDL_OP_COLLECTIVE ? collective_bytes(pr, op)
                                                   : vector_bytes(op->primitive, (double)query.size, op->bytes);
+    double together = op->kind == PDL_OP_COLLECTIVE ? in_flight(pr, op) : 1;
+    query.bytes *= together;
     query.algorithm = &pr->algorithm[op->group];
     /* Sums inside layers are scattered and gathered, which a schedule for whole sums cannot do. */
     if (query.algorithm->form == PDL_FORM_COUNTED &&
         pdl__counted_seconds(query.algorithm, op->primitive, query.bytes) <= 0)
         query.algorithm = &pdl_algorithm_ring;
     status = pr->prices->comm(pr->prices, &query, pr->stage, 0, &once);
-    *seconds += op->part > 0 ? once / 2 : once;
+    *seconds += (op->part > 0 ? once / 2 : once) / together;
     if (!halo && !pr->oracle->p.asynchronous) *seconds += pr->oracle->p.call_s;
     return status;
 }

@@ -2,6 +2,7 @@
  * The programs that the ranks of a plan would execute, compiled, priced and replayed: one rank of every stage.
  */
 #include "oracle/project/passes.h"
+#include "oracle/project/turns.h"
 #include <paradl/oracle/replay.h>
 #include <paradl/program/compile.h>
 #include <stdlib.h>
@@ -54,10 +55,14 @@ static pdl_status_t add_rank(const pdl_plan_t *plan, pdl_backend_t *backend, int
     return times == NULL ? pdl_error(PDL_ERR_NOMEM, "out of memory for a timeline") : PDL_OK;
 }
 
-/* What the parameters leave in line holds up computation. */
-static void hold_streams(const pdl_parameters_t *p, pdl_replay_rank_t *rank)
+/* What the parameters leave in line holds up computation. So does what ranks exchange that have their device in turns: a message
+   takes the device from those that compute. */
+static void hold_streams(const pdl_parameters_t *p, const pdl_device_t *device, pdl_replay_rank_t *rank)
 {
-    if (!p->overlap_gradients) rank->held |= 1u << PDL_STREAM_GRADIENT;
+    bool turns = pdl_device_in_turns(device);
+
+    if (turns) rank->held |= 1u << PDL_STREAM_REDISTRIBUTION;
+    if (turns || !p->overlap_gradients) rank->held |= 1u << PDL_STREAM_GRADIENT;
     if (!p->overlap_stages) rank->held |= 1u << PDL_STREAM_STAGE;
     rank->slowdown = p->overlap_slowdown;
 }
@@ -81,12 +86,33 @@ static pdl_status_t price_ranks(pdl_oracle_t *oracle, const pdl_plan_t *plan, pd
     for (int k = 0; k < t->count && !status; k++) {
         bool slowed = slow->factor > 0 && slow->rank / stride % t->count == k;
 
-        hold_streams(&oracle->p, &t->ranks[k]);
+        hold_streams(&oracle->p, &oracle->system->device, &t->ranks[k]);
         for (int i = 0; slowed && i < t->ranks[k].program->op_count; i++)
             if (computes(&t->ranks[k].program->op[i])) seconds[k][i] *= slow->factor;
     }
     free(seconds);
     return status;
+}
+
+/* Stages that share a device compute faster while others wait. */
+static pdl_status_t find_rates(const pdl_oracle_t *oracle, const pdl_plan_t *plan, pdl_timeline_t *t)
+{
+    const pdl_device_t *device = &oracle->system->device;
+    double              priced = pdl__dilation(device, plan), of_each = device->sharers / t->count;
+
+    if (t->count == 1 || device->sharers <= 1) return PDL_OK;
+    t->rate = malloc(((size_t)t->count + 1) * sizeof(*t->rate));
+    if (t->rate == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory for a timeline");
+    t->rate[0] = 1;
+    for (int k = 1; k <= t->count; k++) t->rate[k] = pdl_device_dilation(device, k * of_each) / priced;
+    return PDL_OK;
+}
+
+static pdl_status_t replay(const pdl_timeline_t *t, pdl_replay_rank_t *ranks, double *total_s)
+{
+    pdl_status_t status = pdl_program_replay(ranks, t->count, total_s);
+
+    return status || t->rate == NULL ? status : pdl__have_turns(t->rate, ranks, t->count, total_s);
 }
 
 static pdl_status_t create(pdl_oracle_t *oracle, const pdl_plan_t *plan, pdl_prices_t *prices, pdl_slow_t slow,
@@ -105,7 +131,8 @@ static pdl_status_t create(pdl_oracle_t *oracle, const pdl_plan_t *plan, pdl_pri
     for (int64_t s = 0; s < stages && !status; s++)
         status = add_rank(plan, backend, s * stride, oracle->system->device.queue_s > 0, placed, t);
     if (!status) status = price_ranks(oracle, plan, prices, &slow, stride, t);
-    if (!status) status = pdl_program_replay(t->ranks, t->count, &t->total_s);
+    if (!status) status = find_rates(oracle, plan, t);
+    if (!status) status = replay(t, t->ranks, &t->total_s);
     pdl_backend_destroy(backend);
     if (status) {
         pdl_timeline_destroy(t);
@@ -141,15 +168,16 @@ static bool is_of(const pdl_program_op_t *op, pdl_comm_class_t class)
     }
 }
 
-static double busiest_seconds(const pdl_timeline_t *t)
+static double busiest_seconds(const pdl_replay_rank_t *ranks, int count)
 {
     double most = 0;
 
-    for (int k = 0; k < t->count; k++) {
+    for (int k = 0; k < count; k++) {
         double sum = 0;
 
-        for (int i = 0; i < t->ranks[k].program->op_count; i++)
-            if (t->ranks[k].program->op[i].stream == PDL_STREAM_COMPUTE) sum += t->ranks[k].seconds[i];
+        for (int i = 0; i < ranks[k].program->op_count; i++)
+            if (ranks[k].program->op[i].stream == PDL_STREAM_COMPUTE)
+                sum += ranks[k].end_s[i] - ranks[k].start_s[i];
         if (sum > most) most = sum;
     }
     return most;
@@ -178,12 +206,13 @@ pdl_status_t pdl_timeline_parts(const pdl_timeline_t *t, pdl_plan_parts_t *parts
             for (int i = 0; i < ranks[k].program->op_count; i++)
                 if (is_of(&ranks[k].program->op[i], order[c]))
                     (ranks[k].start_s - ranks[k].program->op_count)[i] = 0;
-        status = pdl_program_replay(ranks, t->count, &without);
+        status = replay(t, ranks, &without);
         parts->comm[order[c]] = before - without;
         before = without;
     }
     parts->total_s = t->total_s;
-    parts->compute_s = t->count > 1 ? busiest_seconds(t) : before; /* with what it waits for the host */
+    parts->compute_s =
+        t->count > 1 && !status ? busiest_seconds(ranks, t->count) : before; /* with what it waits for the host */
     parts->bubble_s = before - parts->compute_s;
     for (int k = 0; k < t->count && ranks != NULL; k++) free((double *)(uintptr_t)ranks[k].seconds);
     free(ranks);
@@ -204,6 +233,7 @@ void pdl_timeline_destroy(pdl_timeline_t *t)
         free((double *)(uintptr_t)t->ranks[k].seconds);
         pdl_program_destroy((pdl_program_t *)(uintptr_t)t->ranks[k].program);
     }
+    free(t->rate);
     free(t->ranks);
     free(t);
 }

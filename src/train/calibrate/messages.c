@@ -11,8 +11,8 @@
 
 #define HOST_BYTES   ((int64_t)8 << 20)  /* of the longest message of a host */
 #define DEVICE_BYTES ((int64_t)64 << 20) /* of a device, where shorter ones cost nothing but the wait for them */
-#define MOST_ROUNDS 200
-#define TURN_BYTES  4096 /* of a message that costs nothing to speak of but the wait for it */
+#define MOST_ROUNDS  200
+#define TURN_BYTES   4096 /* of a message that costs nothing to speak of but the wait for it */
 #define TURN_WORK_S \
     1e-4 /* of a rank between two messages: less than the slice of a device, which a rank that waits keeps */
 #define TURN_ROUNDS  25
@@ -80,7 +80,7 @@ static size_t place_bytes(bool queues)
 static pdl_status_t place_take(const pdl__calibrate_t *c, place_t *place)
 {
     pdl_tensor_device_t *device = c->queues ? c->backend[0]->device : pdl_device_cpu();
-    pdl_status_t         status = device->ops->alloc(device, PDL_SPACE_DEVICE, place_bytes(c->queues), &place->data);
+    pdl_status_t status = device->ops->alloc(device, PDL_SPACE_DEVICE, place_bytes(c->queues), &place->data);
 
     place->device = device;
     if (!status && c->queues) status = device->ops->stream_create(device, &place->stream);

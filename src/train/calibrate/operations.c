@@ -98,8 +98,7 @@ static pdl_status_t replay_times(const pdl__bench_t *b, const pdl__bench_job_t *
         if (!status) status = device->ops->record(device, b->stream, b->event[1]);
         if (!status) status = device->ops->synchronise(device, b->stream);
     }
-    if (kept && !status)
-        *seconds = fmax(1e-9, device->ops->elapsed(device, b->event[0], b->event[1]) / times);
+    if (kept && !status) *seconds = fmax(1e-9, device->ops->elapsed(device, b->event[0], b->event[1]) / times);
     device->ops->work_destroy(device, work);
     return status;
 }
@@ -357,8 +356,8 @@ pdl_status_t pdl__calibrate_operations(pdl__calibrate_t *c)
     static const pdl_precision_t precisions[PDL__PRECISIONS] = {[FP32] = PDL_FP32, [BF16] = PDL_BF16};
     pdl__bench_t                 bench[PDL__PRECISIONS] = {{.c = c}, {.c = c}};
     double                       limit_s = STANDARD_S + ASKED_S * c->options->model_count,
-                                 end_s = pdl__seconds() + (c->options->quick ? QUICK_S : limit_s);
-    pdl_status_t                 status = PDL_OK;
+           end_s = pdl__seconds() + (c->options->quick ? QUICK_S : limit_s);
+    pdl_status_t status = PDL_OK;
 
     for (int p = 0; p < PDL__PRECISIONS && !status && pdl_ranks_rank(c->ranks) == 0; p++) {
         bench[p].backend = c->backend[p];
