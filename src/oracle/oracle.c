@@ -182,10 +182,8 @@ pdl_status_t pdl_oracle_project(pdl_oracle_t *oracle, pdl_plan_t *plan, const pd
     const int          *given = plan->stages_given ? plan->stage_first : NULL;
 
     pdl_status_t status = pdl__case_of_plan(oracle, plan, dataset, &c);
+    if (!status) status = pdl_system_check_devices(oracle->system, c.pe);
     if (status) return status;
-    if (c.pe > oracle->system->pe_count)
-        return pdl_error(PDL_ERR_LIMIT, "%lld devices, but %s has only %lld", (long long)c.pe, oracle->system->name,
-                         (long long)oracle->system->pe_count);
     status = pdl__profile_create(oracle, plan, c.micro_batch, &profile);
     if (status) return status;
     status = pdl__case_stages(&c, profile, given, &cut);

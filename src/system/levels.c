@@ -88,6 +88,19 @@ int pdl_system_common_level(const pdl_system_t *system, int64_t a, int64_t b)
     return system->level_count - 1;
 }
 
+pdl_status_t pdl_system_check_devices(const pdl_system_t *system, int64_t devices)
+{
+    int     top = system->level_count - 1;
+    int64_t below = system->pe_count / system->level[top].fanout;
+
+    if (devices <= system->pe_count) return PDL_OK;
+    return pdl_error(PDL_ERR_INPUT,
+                     "%lld devices, but %s has only %lld: ask for fewer, or for a larger machine with --set "
+                     "levels.%d.fanout=%lld",
+                     (long long)devices, system->name, (long long)system->pe_count, top,
+                     (long long)((devices + below - 1) / below));
+}
+
 pdl_status_t pdl_system_check_precision(const pdl_system_t *system, pdl_precision_t precision)
 {
     const pdl_device_t *device = &system->device;

@@ -45,7 +45,7 @@ refuse 2 'is none of megatron' "${plan[@]}" --pe 4 --export caffe -o folder
 refuse 2 '--export needs a folder' "${plan[@]}" --pe 4 --export megatron
 refuse 2 'say --epochs with --data' "${plan[@]}" --pe 4 --tokens 1T
 refuse 2 '--epochs needs a data set' "${plan[@]}" --pe 4 --epochs 3
-refuse 2 'abci-v has only' "${plan[@]}" --pe 100000
+refuse 2 'abci-v has only 4352: ask for fewer, or for a larger machine with --set levels.3.fanout=736' "${plan[@]}" --pe 100000
 refuse 2 '3d on 7 devices is not possible' "${plan[@]}" --pe 7 --strategy 3d
 refuse 2 'data+filter on 13 devices is not possible' "${plan[@]}" --pe 13 --strategy data+filter
 refuse 2 'pipeline on 512 devices is not possible' "${plan[@]}" --pe 512 --strategy pipeline

@@ -201,6 +201,9 @@ void         pdl_system_destroy(const pdl_system_t *system);
 /* Whether the device computes in this precision; the message lists those it has. */
 pdl_status_t pdl_system_check_precision(const pdl_system_t *system, pdl_precision_t precision);
 
+/* Whether there are so many of its devices. */
+pdl_status_t pdl_system_check_devices(const pdl_system_t *system, int64_t devices);
+
 /* The lowest level whose groups hold `span` consecutive devices, the first of them at the start of a group. */
 int pdl_system_level_of_span(const pdl_system_t *system, int64_t span);
 /* devices in one group of a level. */

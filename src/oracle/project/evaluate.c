@@ -271,10 +271,8 @@ pdl_status_t pdl__check_config(const pdl_oracle_t *oracle, const pdl_config_t *c
     if (config->strategy == NULL || config->strategy->per_layer)
         return pdl_error(PDL_ERR_INPUT, "a configuration needs a strategy that says how layers are split");
     pdl_status_t status = pdl_strategy_check_mesh(config->strategy, &mesh);
+    if (!status) status = pdl_system_check_devices(oracle->system, c->pe);
     if (status) return status;
-    if (c->pe > oracle->system->pe_count)
-        return pdl_error(PDL_ERR_LIMIT, "%lld devices, but %s has only %lld", (long long)c->pe,
-                         oracle->system->name, (long long)oracle->system->pe_count);
     if (config->context > 1 && config->data % config->context != 0)
         return pdl_error(PDL_ERR_INPUT, "%lld ranks a sample do not divide the data axis of %lld",
                          (long long)config->context, (long long)config->data);

@@ -282,10 +282,7 @@ pdl_status_t pdl__search_strategy(pdl__searcher_t *s, const pdl_strategy_t *stra
 static pdl_status_t check_request(const pdl_oracle_t *oracle, const pdl_request_t *r)
 {
     if (r->pe < 1) return pdl_error(PDL_ERR_INPUT, "%lld devices: at least 1", (long long)r->pe);
-    if (r->pe > oracle->system->pe_count)
-        return pdl_error(PDL_ERR_INPUT, "%lld devices, but system %s has only %lld", (long long)r->pe,
-                         oracle->system->name, (long long)oracle->system->pe_count);
-    return PDL_OK;
+    return pdl_system_check_devices(oracle->system, r->pe);
 }
 
 /* One device leaves a mixed plan nothing to split. */
