@@ -74,6 +74,32 @@ static void evaluates_expressions(void)
         CHECK(!pdl__evaluate(wrong[i], &scope, &value, message, sizeof(message)));
 }
 
+/* Cells that read the two before them: the first has one input for both. */
+static void a_block_reads_the_input_of_the_one_before(void)
+{
+    static const int inputs[][2] = {{1, 1}, {2, 1}, {3, 2}, {4, 3}, {5, 5}};
+    pdl_model_t     *model = read_text(HEAD "blocks:\n"
+                                                "  cell:\n"
+                                                "    layers:\n"
+                                                "      - add: {name: sum, from: [in, before]}\n"
+                                                "layers:\n"
+                                                "  - relu\n"
+                                                "  - {block: cell, name: a, repeat: 3}\n"
+                                                "  - {block: cell, name: b}\n"
+                                                "  - relu: {name: before}\n"
+                                                "  - {block: cell, name: c}\n");
+
+    REQUIRE(model != NULL);
+    for (int i = 0; i < 5; i++) {
+        const pdl_layer_t *sum = pdl_model_layer(model, i < 4 ? 2 + i : 7);
+        int                first = i < 4 ? inputs[i][0] : 6, second = i < 4 ? inputs[i][1] : 6;
+
+        CHECK_INT(sum->inputs[0], first);
+        CHECK_INT(sum->inputs[1], second);
+    }
+    pdl_model_destroy(model);
+}
+
 static void expands_blocks(void)
 {
     pdl_model_t *model =
@@ -302,6 +328,7 @@ int main(void)
     if (!scratch_begin()) return 1;
     RUN(evaluates_expressions);
     RUN(expands_blocks);
+    RUN(a_block_reads_the_input_of_the_one_before);
     RUN(reads_short_forms_and_padding);
     RUN(extends_built_in_models);
     RUN(reports_mistakes_with_their_line);

@@ -26,6 +26,8 @@ typedef struct pdl_framework {
     pdl_sharding_t  sharding;
     pdl_recompute_t recompute;
     bool            recompute_given; /* else nothing is recomputed but what memory asks for */
+    pdl_optimizer_t optimizer;
+    bool            optimizer_given; /* else Adam for transformers, momentum for others */
     bool            sequence_parallel, dropout, interleaved;
 } pdl_framework_t;
 

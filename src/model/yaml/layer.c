@@ -220,6 +220,11 @@ pdl_status_t pdl__yaml_resolve(const pdl__yaml_reader_t *reader, const pdl__yaml
         *index = pdl__builder_find(reader->builder, full);
         if (*index >= 0) return PDL_OK;
     }
+    /* Not reserved: a layer may have this name. */
+    if (strcmp(name, "before") == 0 && frame->parent != NULL) {
+        *index = frame->before;
+        return PDL_OK;
+    }
     return pdl_yaml_error(node, "no layer %.100s before this one", name);
 }
 

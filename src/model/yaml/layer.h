@@ -28,6 +28,8 @@ typedef struct pdl__yaml_frame {
     const char                   *prefix; /* "layer1.0." */
     const pdl__scope_t           *scope;
     int                           in, previous; /* layers: the block's input, and the one before the next entry */
+    int                           before;       /* the input of the block before this one; its own for the first */
+    int                           last_in;      /* the input of the last block of this list; -1 before one */
     int                           depth;
     int                           numbers[PDL_LAYER_TYPE_COUNT]; /* names given to unnamed layers */
 } pdl__yaml_frame_t;

@@ -133,6 +133,8 @@ static pdl_status_t expand_instance(pdl__yaml_reader_t *reader, pdl__yaml_frame_
                                .scope = scope,
                                .in = frame->previous,
                                .previous = frame->previous,
+                               .before = frame->last_in >= 0 ? frame->last_in : frame->previous,
+                               .last_in = -1,
                                .depth = frame->depth + 1};
 
     if (use->numbered)
@@ -143,6 +145,7 @@ static pdl_status_t expand_instance(pdl__yaml_reader_t *reader, pdl__yaml_frame_
     status = count_entry(reader, use->entry);
     if (!status) status = expand_list(reader, &inner, use->layers);
     frame->previous = inner.previous;
+    frame->last_in = inner.in;
     return status;
 }
 
@@ -245,7 +248,7 @@ static pdl_status_t read_graph(pdl__yaml_reader_t *reader, const document_t *doc
 {
     const pdl_yaml_t *root = document->root, *input = pdl_yaml_find(root, "input");
     const pdl_yaml_t *layers = pdl_yaml_find(root, "layers");
-    pdl__yaml_frame_t frame = {.prefix = "", .scope = &reader->parameters, .in = 0};
+    pdl__yaml_frame_t frame = {.prefix = "", .scope = &reader->parameters, .in = 0, .last_in = -1};
     pdl_status_t      status;
 
     if (input == NULL) return pdl_yaml_error(root, "a model needs input:, like {channels: 3, size: [224, 224]}");

@@ -8,9 +8,9 @@
 
 static pdl_status_t read_defaults(const pdl_yaml_t *map, pdl_framework_t *f)
 {
-    static const char *const keys[] = {"sharding", "sequence_parallel", "recompute",
-                                       "dropout",  "interleaved",       NULL};
-    int                      sharding = PDL_SHARDING_NONE, recompute = PDL_RECOMPUTE_NONE;
+    static const char *const keys[] = {"sharding",    "sequence_parallel", "recompute", "dropout",
+                                       "interleaved", "optimizer",         NULL};
+    int                      sharding = PDL_SHARDING_NONE, recompute = PDL_RECOMPUTE_NONE, optimizer = 0;
     pdl_status_t             status = pdl_yaml_expect(map, PDL_YAML_MAPPING, "a map of policies");
 
     if (!status) status = pdl_yaml_check_keys(map, keys);
@@ -20,12 +20,17 @@ static pdl_status_t read_defaults(const pdl_yaml_t *map, pdl_framework_t *f)
     if (!status)
         status =
             pdl_yaml_get_enum(map, "recompute", pdl_recompute_names, PDL_RECOMPUTE_COUNT, PDL_OPTIONAL, &recompute);
+    if (!status)
+        status =
+            pdl_yaml_get_enum(map, "optimizer", pdl_optimizer_names, PDL_OPTIMIZER_COUNT, PDL_OPTIONAL, &optimizer);
     if (!status) status = pdl_yaml_get_bool(map, "sequence_parallel", PDL_OPTIONAL, &f->sequence_parallel);
     if (!status) status = pdl_yaml_get_bool(map, "dropout", PDL_OPTIONAL, &f->dropout);
     if (!status) status = pdl_yaml_get_bool(map, "interleaved", PDL_OPTIONAL, &f->interleaved);
     f->sharding = (pdl_sharding_t)sharding;
     f->recompute = (pdl_recompute_t)recompute;
     f->recompute_given = pdl_yaml_find(map, "recompute") != NULL;
+    f->optimizer = (pdl_optimizer_t)optimizer;
+    f->optimizer_given = pdl_yaml_find(map, "optimizer") != NULL;
     return status;
 }
 

@@ -246,6 +246,7 @@ static bool read_policies(const pdl_published_rules_t *rules, cells_t *c, pdl_pu
     pdl_yaml_enum(precision, pdl_precision_names, PDL_PRECISION_COUNT, &index);
     r->config.precision = (pdl_precision_t)index;
     r->config.optimizer = is_transformer(c) ? PDL_OPTIMIZER_ADAM : PDL_OPTIMIZER_MOMENTUM;
+    if (r->framework->optimizer_given) r->config.optimizer = r->framework->optimizer;
     r->config.sequence_parallel = *sequence ? strcmp(sequence, "yes") == 0 : r->framework->sequence_parallel;
     r->config.sharding = r->framework->sharding;
     if (strcmp(sharding, "none") == 0 || strcmp(sharding, "ddp") == 0 || strcmp(sharding, "zero0") == 0)
@@ -325,7 +326,22 @@ static void read_stages(const char *notes, pdl_recipe_t *r, pdl_published_row_t 
     }
 }
 
-static bool read_mesh(cells_t *c, pdl_published_line_t *line)
+/* Runs that measured memory alone had a batch that their source says once for all of them, which GPipe cuts into single samples. */
+static void read_memory_batch(const pdl_published_rules_t *rules, cells_t *c, pdl_published_line_t *line,
+                              int64_t replicas)
+{
+    pdl_recipe_t     *r = &line->recipe;
+    const pdl_yaml_t *entry = pdl__published_match(rules->models, line->row.model);
+    int64_t           samples = 0;
+
+    if (!r->choose_batch || line->timed || line->rate > 0 || line->tflops > 0 || entry == NULL) return;
+    if (pdl__published_memory_batch(entry, &samples) || samples == 0) return;
+    r->config.batch = samples * replicas;
+    r->micro_batch = strcmp(text(c, "recompute"), "gpipe_checkpoint") == 0 ? 1 : samples;
+    r->choose_batch = r->choose_micro_batch = false;
+}
+
+static bool read_mesh(const pdl_published_rules_t *rules, cells_t *c, pdl_published_line_t *line)
 {
     pdl_recipe_t *r = &line->recipe;
     pdl_config_t *config = &r->config;
@@ -345,7 +361,8 @@ static bool read_mesh(cells_t *c, pdl_published_line_t *line)
     if (!micro && steps) micro = config->batch / (replicas * steps);
     r->choose_micro_batch = micro == 0;
     r->micro_batch = micro ? micro : 1;
-    if (r->choose_batch && steps) config->micro_batches = steps;
+    r->steps = steps;
+    read_memory_batch(rules, c, line, replicas);
     read_schedule(c, r);
     read_stages(text(c, "notes"), r, &line->row);
     return true;
@@ -378,6 +395,6 @@ pdl_status_t pdl__published_cells(pdl_published_t *runs, size_t i, pdl_published
     line->recipe.config = pdl_config_default("3d");
     read_measured(&c, line);
     row->expressed = read_policies(&runs->rules, &c, line) && read_model(&runs->rules, &c, line) &&
-                     read_system(&runs->rules, &c, line) && read_mesh(&c, line);
+                     read_system(&runs->rules, &c, line) && read_mesh(&runs->rules, &c, line);
     return c.status;
 }

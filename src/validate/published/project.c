@@ -17,14 +17,11 @@ static int64_t replicas_of(const pdl_config_t *c)
     return c->data / (c->context > 1 ? c->context : 1);
 }
 
-static pdl_status_t evaluate(pdl_oracle_t *oracle, const pdl_recipe_t *r, pdl_config_t *c, int64_t micro,
-                             pdl_projection_t *out)
+static pdl_status_t evaluate(pdl_oracle_t *oracle, pdl_config_t *c, int64_t micro, pdl_projection_t *out)
 {
     int64_t samples = (c->batch + replicas_of(c) - 1) / replicas_of(c);
 
-    if (!r->choose_batch || c->micro_batches == 1)
-        c->micro_batches = samples > micro ? (samples + micro - 1) / micro : 1;
-    if (c->micro_batches > samples) c->micro_batches = samples;
+    c->micro_batches = samples > micro ? (samples + micro - 1) / micro : 1;
     return pdl_oracle_evaluate(oracle, c, NULL, out);
 }
 
@@ -43,24 +40,24 @@ static pdl_status_t choose_micro_batch(pdl_oracle_t *oracle, pdl_recipe_t *r, pd
 
     for (r->micro_batch = LARGEST_MICRO_BATCH; r->micro_batch > 1; r->micro_batch /= 2) {
         if (!micro_batch_possible(&r->config, r->micro_batch)) continue;
-        status = evaluate(oracle, r, &r->config, r->micro_batch, out);
+        status = evaluate(oracle, &r->config, r->micro_batch, out);
         if (status || out->fits) return status;
     }
-    return evaluate(oracle, r, &r->config, 1, out);
+    return evaluate(oracle, &r->config, 1, out);
 }
 
 /* A source that gives samples per second but no batch has filled the memory. */
 static pdl_status_t choose_batch(pdl_oracle_t *oracle, pdl_recipe_t *r, pdl_projection_t *out)
 {
-    int64_t      replicas = replicas_of(&r->config);
-    pdl_status_t status = PDL_OK;
+    pdl_config_t *c = &r->config;
+    int64_t       replicas = replicas_of(c);
+    int64_t       parts = r->steps > 0 ? r->steps : c->pipeline > 1 ? 4 * c->pipeline : 1;
+    pdl_status_t  status = PDL_OK;
 
-    for (r->config.batch = LARGEST_BATCH * replicas; r->config.batch >= replicas; r->config.batch /= 2) {
-        int64_t parts = r->config.micro_batches > 1 ? r->config.micro_batches : 4 * r->config.pipeline;
-        int64_t micro = r->config.batch / (replicas * (r->config.pipeline > 1 ? parts : 1));
-        status = evaluate(oracle, r, &r->config, micro > 0 ? micro : 1, out);
-        if (status || out->fits || r->config.batch == replicas) return status;
-        if (!r->choose_batch || r->config.micro_batches > 1) r->config.micro_batches = 1;
+    for (c->batch = LARGEST_BATCH * replicas; c->batch >= replicas; c->batch /= 2) {
+        c->micro_batches = parts < c->batch / replicas ? parts : c->batch / replicas;
+        status = pdl_oracle_evaluate(oracle, c, NULL, out);
+        if (status || out->fits || c->batch == replicas) return status;
     }
     return status;
 }
@@ -69,7 +66,7 @@ static pdl_status_t evaluate_open(pdl_oracle_t *oracle, pdl_recipe_t *r, pdl_pro
 {
     if (r->choose_batch) return choose_batch(oracle, r, out);
     if (r->choose_micro_batch) return choose_micro_batch(oracle, r, out);
-    return evaluate(oracle, r, &r->config, r->micro_batch, out);
+    return evaluate(oracle, &r->config, r->micro_batch, out);
 }
 
 /* Share of the ports' speed that exchanges between experts on several nodes reach: 43 GB/s with 16 ranks, 50 to 58 with 32 and

@@ -30,6 +30,8 @@ void         pdl__published_rules_free(pdl_published_rules_t *rules);
 const pdl_yaml_t *pdl__published_match(const pdl_yaml_t *map, const char *text);
 /* The framework that a program's name stands for; NULL when no entry matches. */
 const pdl_framework_t *pdl__published_framework(const pdl_published_rules_t *rules, const char *program);
+/* Samples of runs that measured memory alone, where the entry says so. */
+pdl_status_t pdl__published_memory_batch(const pdl_yaml_t *entry, int64_t *samples);
 /* Positions that are computed of a sequence of this length: fewer where its padding is skipped. */
 pdl_status_t pdl__published_positions(const pdl_yaml_t *entry, int64_t *tokens);
 /* Fills in sizes that are 0 from the shape of a model's entry, and its file (NULL: none). */
@@ -45,6 +47,7 @@ typedef struct pdl_recipe {
     const pdl_framework_t *framework;
     pdl_config_t           config;
     bool                   choose_micro_batch, choose_recompute, choose_batch;
+    int64_t                steps;          /* micro-batches of an update; 0: the row does not say */
     bool                   wide_sums;      /* gradients are summed up in 32 bits beside those in 16 */
     double                 format_peak;    /* of the format over that of the precision that stands for it */
     bool                   keeps_products; /* "selective_op": every other product is kept, the rest is made again */

@@ -32,6 +32,7 @@ static pdl_status_t check_entries(const pdl_published_rules_t *rules)
         int64_t          tokens = 1;
         status = pdl__published_shape(pdl_yaml_value(rules->models, i), &d, &file);
         if (!status) status = pdl__published_positions(pdl_yaml_value(rules->models, i), &tokens);
+        if (!status) status = pdl__published_memory_batch(pdl_yaml_value(rules->models, i), &tokens);
     }
     return status;
 }
@@ -112,7 +113,7 @@ const pdl_framework_t *pdl__published_framework(const pdl_published_rules_t *rul
 
 pdl_status_t pdl__published_shape(const pdl_yaml_t *entry, pdl_dimensions_t *d, const char **file)
 {
-    static const char *const keys[] = {"file", "shape", "positions", "arguments", NULL};
+    static const char *const keys[] = {"file", "shape", "positions", "arguments", "memory_batch", NULL};
     static const char *const names[] = {"layers",     "hidden",          "heads",      "kv_heads", "head_dim",
                                         "ffn",        "tokens",          "vocabulary", "experts",  "top_k",
                                         "most_nodes", "expert_products", NULL};
@@ -138,6 +139,11 @@ pdl_status_t pdl__published_shape(const pdl_yaml_t *entry, pdl_dimensions_t *d, 
         if (*slots[i] == 0) *slots[i] = value;
     }
     return status;
+}
+
+pdl_status_t pdl__published_memory_batch(const pdl_yaml_t *entry, int64_t *samples)
+{
+    return pdl_yaml_get_int(entry, "memory_batch", 1, INT64_C(1) << 20, PDL_OPTIONAL, samples);
 }
 
 pdl_status_t pdl__published_positions(const pdl_yaml_t *entry, int64_t *tokens)
