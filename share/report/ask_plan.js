@@ -25,15 +25,22 @@ class PlanWhatIf extends WhatIf {
         });
         panel.append(this.factor("device.memory", "memory of a device"));
         panel.append(this.factor("device.memory_bandwidth", "memory bandwidth"));
-        this.precision = this.given.get("precision") || "fp32";
+        /* Of several that were asked for, the one of the best plan. */
+        this.precision = (this.best(standard) || {}).precision || (this.given.get("precision") || "fp32").split(",")[0];
         panel.append(this.factor("device.peak." + this.precision, "peak " + this.precision));
         for (const name of ["precision", "optimizer", "goal", "mode"])
-            if (this.choices[name]) panel.append(this.choice(name, this.choices[name]));
+            if (this.choices[name]) panel.append(this.choice(name, this.withGiven(name)));
         const strategies = ["all", ...new Set((standard.candidates || []).map((candidate) => candidate.strategy))];
         panel.append(this.choice("strategy", strategies));
         return [make("button", {type: "button", click: () => this.winners(levels)}, "which strategy wins?"),
             make("button", {type: "button", click: () => this.matters(levels)}, "what matters most?"),
             make("button", {type: "button", click: () => this.overDevices({...this.state})}, "over devices")];
+    }
+
+    /* Several at once are a choice where they were asked for. */
+    withGiven(name) {
+        const given = this.given.get(name), names = this.choices[name];
+        return !given || names.includes(given) ? names : [given, ...names];
     }
 
     /* A value of the system's description by its path; what --set of the command says comes first. */

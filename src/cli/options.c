@@ -32,6 +32,27 @@ static pdl_status_t store_choice(const pdl__option_t *option, const char *text, 
     return pdl_error(PDL_ERR_INPUT, "expected %s, found \"%.60s\"", all, text);
 }
 
+/* Names between commas. */
+static pdl_status_t store_choices(const pdl__option_t *option, const char *text, pdl__chosen_t *chosen)
+{
+    char         name[64];
+    int          index;
+    pdl_status_t status = PDL_OK;
+
+    *chosen = (pdl__chosen_t){.count = 0};
+    for (const char *at = text; !status; at += strcspn(at, ",") + 1) {
+        snprintf(name, sizeof(name), "%.*s", (int)strcspn(at, ","), at);
+        status = store_choice(option, name, &index);
+        for (int i = 0; !status && i < chosen->count; i++)
+            if (chosen->index[i] == index) status = pdl_error(PDL_ERR_INPUT, "%s is named twice", name);
+        if (!status && chosen->count == PDL__MOST_CHOSEN)
+            status = pdl_error(PDL_ERR_INPUT, "more than %d are named", PDL__MOST_CHOSEN);
+        if (!status) chosen->index[chosen->count++] = index;
+        if (at[strcspn(at, ",")] == '\0') break;
+    }
+    return status;
+}
+
 static pdl_status_t store_range(const pdl__option_t *option, const char *text, int64_t range[2])
 {
     const char  *dots = strstr(text, "..");
@@ -77,6 +98,7 @@ static pdl_status_t store(const pdl__option_t *option, const char *text, void *v
             status = pdl_error(PDL_ERR_INPUT, "expected more than 0, found \"%.40s\"; leave it out for none", text);
         break;
     case PDL__OPTION_CHOICE: status = store_choice(option, text, where); break;
+    case PDL__OPTION_CHOICES: status = store_choices(option, text, where); break;
     case PDL__OPTION_LIST: status = store_next(text, where); break;
     }
     if (status) return pdl_error(status, "--%s: %s", option->name, pdl_error_message());
@@ -273,11 +295,12 @@ bool pdl__option_changed(const pdl__option_t *options, const char *name, const v
     const pdl__option_t *option = find_option(options, name, strlen(name));
     const char          *where = (const char *)values + option->offset;
     union {
-        const char *text;
-        int64_t     number[2];
-        double      quantity;
-        int         choice;
-        bool        flag;
+        const char   *text;
+        int64_t       number[2];
+        double        quantity;
+        int           choice;
+        bool          flag;
+        pdl__chosen_t chosen;
     } standard;
     pdl__option_t alone = *option;
 
@@ -290,6 +313,7 @@ bool pdl__option_changed(const pdl__option_t *options, const char *name, const v
     case PDL__OPTION_INT: return *(const int64_t *)where != standard.number[0];
     case PDL__OPTION_QUANTITY: return *(const double *)where != standard.quantity;
     case PDL__OPTION_CHOICE: return *(const int *)where != standard.choice;
+    case PDL__OPTION_CHOICES: return memcmp(where, &standard.chosen, sizeof(standard.chosen)) != 0;
     case PDL__OPTION_LIST: return ((const pdl__texts_t *)where)->count > 0;
     default: return *(const bool *)where;
     }
@@ -310,7 +334,7 @@ static void add_help_row(pdl_table_t *table, const pdl__option_t *option, bool r
 {
     char all[256] = "", standard[64] = "", also[MAX_NAME] = "";
 
-    if (option->kind == PDL__OPTION_CHOICE)
+    if (option->kind == PDL__OPTION_CHOICE || option->kind == PDL__OPTION_CHOICES)
         pdl__join_names(option->choices, (size_t)option->choice_count, all, sizeof(all));
     if (option->required)
         snprintf(standard, sizeof(standard), " (required%s)", replaced ? " without a plan" : "");

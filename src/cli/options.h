@@ -22,8 +22,14 @@ typedef enum pdl__option_kind {
     PDL__OPTION_RANGE,    /* two of them: "64", which is both, or "64..4096" */
     PDL__OPTION_QUANTITY, /* double in `unit`; above zero if `positive` */
     PDL__OPTION_CHOICE,   /* int: index of one of `choices` */
+    PDL__OPTION_CHOICES,  /* pdl__chosen_t: one or several of `choices`, "bf16,fp8" */
     PDL__OPTION_LIST      /* pdl__texts_t: may be given again and again */
 } pdl__option_kind_t;
+
+#define PDL__MOST_CHOSEN 8
+typedef struct pdl__chosen {
+    int index[PDL__MOST_CHOSEN], count; /* as they were named, none twice */
+} pdl__chosen_t;
 
 #define PDL__MOST_TEXTS 32
 typedef struct pdl__texts {
@@ -63,6 +69,8 @@ typedef struct pdl__option {
 #define PDL__POSITIVE(values, field, u) PDL__QUANTITY(values, field, u), .positive = true
 #define PDL__CHOICE(values, field, names, count) \
     .kind = PDL__OPTION_CHOICE, .offset = offsetof(values, field), .choices = (names), .choice_count = (count)
+#define PDL__CHOICES(values, field, names, count) \
+    .kind = PDL__OPTION_CHOICES, .offset = offsetof(values, field), .choices = (names), .choice_count = (count)
 
 typedef struct pdl__operands {
     char **text;

@@ -31,7 +31,7 @@ static void write_options(pdl_json_t *json, const char *verb, const pdl__option_
     pdl_json_close(json);
     pdl_json_open(json, "choices", '{');
     for (const pdl__option_t *o = options; o->name != NULL; o++) {
-        if (o->kind != PDL__OPTION_CHOICE) continue;
+        if (o->kind != PDL__OPTION_CHOICE && o->kind != PDL__OPTION_CHOICES) continue;
         pdl_json_open(json, o->name, '[');
         for (int i = 0; i < o->choice_count; i++) pdl_json_string(json, NULL, o->choices[i]);
         pdl_json_close(json);

@@ -26,22 +26,24 @@ extern const char *const pdl_goal_names[PDL_GOAL_COUNT];
 typedef pdl_status_t (*pdl_memory_fn_t)(void *context, const pdl_plan_t *plan, pdl_projection_t *projection);
 
 typedef struct pdl_request {
-    const pdl_dataset_t  *dataset; /* NULL: time per sample decides instead of time per epoch */
-    int64_t               pe;
-    int64_t               batch;          /* over all devices; 0: by samples_per_pe */
-    int64_t               samples_per_pe; /* the batch is so many times pe; 0: chosen (docs/oracle.md, "Search") */
-    int64_t               micro_batches;  /* of a replica; 0: chosen */
-    const pdl_strategy_t *strategy;       /* NULL: all */
-    bool                  named;          /* all but those that give every layer a layout of its own */
-    pdl_goal_t            goal;
-    pdl_optimizer_t       optimizer;
-    pdl_precision_t       precision;
-    pdl_run_mode_t        run_mode;
-    const char           *spatial_until;
-    double                max_memory; /* bytes of a device that may be used; 0: all that it has */
-    int64_t               top;        /* candidates that are shown, whose memory is counted; 0: all */
-    pdl_memory_fn_t       memory;     /* asked where the system names a backend; NULL: the model's figures */
-    void                 *memory_context;
+    const pdl_dataset_t   *dataset; /* NULL: time per sample decides instead of time per epoch */
+    int64_t                pe;
+    int64_t                batch;          /* over all devices; 0: by samples_per_pe */
+    int64_t                samples_per_pe; /* the batch is so many times pe; 0: chosen (docs/oracle.md, "Search") */
+    int64_t                micro_batches;  /* of a replica; 0: chosen */
+    const pdl_strategy_t  *strategy;       /* NULL: all */
+    bool                   named;          /* all but those that give every layer a layout of its own */
+    pdl_goal_t             goal;
+    pdl_optimizer_t        optimizer;
+    pdl_precision_t        precision;
+    const pdl_precision_t *precisions;      /* several of which one is chosen, in place of `precision` */
+    int                    precision_count; /* 0: none are given */
+    pdl_run_mode_t         run_mode;
+    const char            *spatial_until;
+    double                 max_memory; /* bytes of a device that may be used; 0: all that it has */
+    int64_t                top;        /* candidates that are shown, whose memory is counted; 0: all */
+    pdl_memory_fn_t        memory;     /* asked where the system names a backend; NULL: the model's figures */
+    void                  *memory_context;
     const struct pdl_exact_options *exact; /* exact.h; NULL: only what the rules of the search try */
 } pdl_request_t;
 pdl_request_t pdl_request_default(void);
@@ -59,16 +61,27 @@ typedef struct pdl_candidate {
     int64_t               largest_batch; /* that fits in memory, other things equal; 0 unknown */
 } pdl_candidate_t;
 
+/* What a search for one of several precisions answers. */
+typedef struct pdl_precision_answer {
+    pdl_precision_t precision;
+    bool            computed; /* by the device; else the reason of `best` says so */
+    pdl_candidate_t best;     /* or, where none is possible, the one nearest to it; without plan */
+    int64_t         configurations;
+    bool            certified;
+} pdl_precision_answer_t;
+
 typedef struct pdl_search {
-    pdl_candidate_t  *candidates; /* possible ones first, best first */
-    int               count, possible;
-    int64_t           batch;             /* of all that are possible */
-    char              batch_reason[160]; /* where it comes from; "" when the request gave it */
-    int64_t           configurations;    /* evaluated */
-    double            seconds;
-    int64_t           not_replayed; /* of these, some that might have won */
-    bool              stopped;      /* ended with the best so far, before all was looked at */
-    struct pdl_exact *exact;        /* what the exact search found; NULL: there was none */
+    pdl_candidate_t        *candidates; /* possible ones first, best first */
+    int                     count, possible;
+    pdl_precision_answer_t *precisions; /* best first; NULL: one was asked for */
+    int                     precision_count;
+    int64_t                 batch;             /* of all that are possible */
+    char                    batch_reason[160]; /* where it comes from; "" when the request gave it */
+    int64_t                 configurations;    /* evaluated */
+    double                  seconds;
+    int64_t                 not_replayed; /* of these, some that might have won */
+    bool                    stopped;      /* ended with the best so far, before all was looked at */
+    struct pdl_exact       *exact;        /* what the exact search found; NULL: there was none */
     /* All of what the rules try that might win was replayed; and by the closed form nothing is better than the best of `exact`. */
     bool certified;
     char not_certified[224]; /* why not */

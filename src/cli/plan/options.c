@@ -38,8 +38,10 @@ const pdl__option_t pdl__plan_options[] = {
      PDL__POSITIVE(pdl__plan_asked_t, tokens, PDL_UNIT_NONE)},
     {"epochs", "E", NULL, "the same in epochs of --data", PDL__POSITIVE(pdl__plan_asked_t, epochs, PDL_UNIT_NONE)},
     {"mode", "MODE", "training", "what the devices do", CHOICE(mode, mode_names, 2)},
-    {"precision", "TYPE", "fp32", "of activations and weights",
-     CHOICE(precision, pdl_precision_names, PDL_PRECISION_COUNT)},
+    {"precision", "TYPE[,TYPE...]", "fp32",
+     "of activations and weights; of several, such as bf16,fp8, the search takes the best and says what each would "
+     "take: a precision changes what is computed, so whether training converges in it is to be tried",
+     PDL__CHOICES(pdl__plan_asked_t, precision, pdl_precision_names, PDL_PRECISION_COUNT)},
     {"optimizer", "NAME", "momentum", "what updates the weights",
      CHOICE(optimizer, pdl_optimizer_names, PDL_OPTIMIZER_COUNT)},
     {"strategy", "NAME", "all",
@@ -158,6 +160,8 @@ pdl_status_t pdl__plan_check(const pdl__plan_asked_t *v)
         return pdl_error(PDL_ERR_INPUT, "--formulas orig only projects: leave out -o, --trace, --explain, "
                                         "--layers, --measured and --max-memory");
     if (v->layers && !v->json) return pdl_error(PDL_ERR_INPUT, "--layers is a part of the document: add --json");
+    if (v->formulas == PDL__FORMULAS_ORIG && v->precision.count > 1)
+        return pdl_error(PDL_ERR_INPUT, "--formulas orig projects one precision: name one with --precision");
     if (v->formulas == PDL__FORMULAS_ORIG && v->framework != NULL)
         return pdl_error(PDL_ERR_INPUT, "--formulas orig knows no frameworks: leave out --framework");
     if ((v->tokens > 0 || v->epochs > 0) && (v->formulas == PDL__FORMULAS_ORIG || v->mode == PDL_INFERENCE))

@@ -56,7 +56,9 @@ static pdl_status_t check_device(const pdl__plan_asked_t *v, const pdl_system_t 
         return pdl_error(PDL_ERR_INPUT, "--max-memory %s is more than the %s of %s: lower it or leave it out",
                          pdl_format_bytes(v->max_memory, asked), pdl_format_bytes(system->device.memory_bytes, has),
                          system->device.name);
-    return pdl_system_check_precision(system, (pdl_precision_t)v->precision);
+    /* Of several those that the device has are searched. */
+    return v->precision.count > 1 ? PDL_OK
+                                  : pdl_system_check_precision(system, (pdl_precision_t)v->precision.index[0]);
 }
 
 static pdl_status_t read_strategy(const char *name, const pdl_strategy_t **strategy)
@@ -86,7 +88,10 @@ static pdl_status_t load(const pdl__plan_asked_t *v, pdl__plan_question_t *q)
     q->request.micro_batches = v->micro_batches;
     q->request.goal = (pdl_goal_t)v->goal;
     q->request.optimizer = (pdl_optimizer_t)v->optimizer;
-    q->request.precision = (pdl_precision_t)v->precision;
+    q->request.precision = (pdl_precision_t)v->precision.index[0];
+    for (int i = 0; i < v->precision.count; i++) q->precisions[i] = (pdl_precision_t)v->precision.index[i];
+    q->request.precisions = q->precisions;
+    q->request.precision_count = v->precision.count > 1 ? v->precision.count : 0;
     q->request.run_mode = (pdl_run_mode_t)v->mode;
     q->request.spatial_until = v->spatial_until;
     q->request.max_memory = v->max_memory;
@@ -223,6 +228,7 @@ static pdl_status_t search_with(const pdl__plan_asked_t *v, const pdl__plan_ques
     pdl_status_t        status = pdl__plan_search(v, q->system, oracle, &request, &exact, &search);
 
     if (status) return status;
+    if (search->possible > 0) request.precision = search->candidates[0].config.precision;
     report.request = &request;
     report.search = search;
     report.ownership = pdl__plan_own(q, search, &cost);

@@ -18,7 +18,9 @@ typedef struct pdl__plan_asked {
     int64_t      range[2]; /* --devices */
     int64_t      pe, batch, samples_per_pe, micro_batches, top, groups, sequence;
     double       max_memory, divisor, exchange_bandwidth, tokens, epochs;
-    int          goal, formulas, mode, precision, optimizer;
+    int          goal, formulas, mode, optimizer;
+
+    pdl__chosen_t precision;
 
     bool explain, exhaustive, json, layers;
 } pdl__plan_asked_t;
@@ -30,9 +32,10 @@ typedef struct pdl__plan_question {
     pdl_dataset_t       dataset;
     pdl_parameters_t    parameters;
     pdl_request_t       request;
-    double              samples;       /* of the whole training; 0: not asked */
-    char                training[100]; /* the same in words */
-    pdl_measured_run_t  run;           /* of --measured */
+    pdl_precision_t     precisions[PDL__MOST_CHOSEN]; /* several, of which the search chooses */
+    double              samples;                      /* of the whole training; 0: not asked */
+    char                training[100];                /* the same in words */
+    pdl_measured_run_t  run;                          /* of --measured */
 } pdl__plan_question_t;
 
 extern const pdl__option_t pdl__plan_options[];

@@ -320,7 +320,7 @@ static void certify(const pdl__searcher_t *s, pdl_search_t *search)
     search->certified = why[0] == '\0' && (search->exact == NULL || search->exact->certified);
 }
 
-pdl_status_t pdl_search_run(pdl_oracle_t *oracle, const pdl_request_t *request, pdl_search_t **out)
+pdl_status_t pdl__search_precision(pdl_oracle_t *oracle, const pdl_request_t *request, pdl_search_t **out)
 {
     pdl_request_t   chosen = *request;
     pdl__patience_t patience = {.asked_s = pdl__seconds()};
@@ -359,9 +359,16 @@ pdl_status_t pdl_search_run(pdl_oracle_t *oracle, const pdl_request_t *request, 
     return PDL_OK;
 }
 
+pdl_status_t pdl_search_run(pdl_oracle_t *oracle, const pdl_request_t *request, pdl_search_t **out)
+{
+    return request->precision_count > 0 ? pdl__search_precisions(oracle, request, out)
+                                        : pdl__search_precision(oracle, request, out);
+}
+
 void pdl_search_destroy(pdl_search_t *search)
 {
     if (!search) return;
+    free(search->precisions);
     for (int i = 0; i < search->count; i++) pdl_plan_destroy(search->candidates[i].plan);
     pdl_exact_destroy(search->exact);
     free(search->candidates);

@@ -6,6 +6,7 @@
 
 #include "oracle/internal.h"
 #include "oracle/search/shortlist.h"
+#include <paradl/oracle/exact.h>
 #include <paradl/oracle/search.h>
 #include <stdatomic.h>
 
@@ -31,6 +32,12 @@ typedef struct pdl__searcher {
     pdl__patience_t     *patience;
     bool                 asks; /* is the caller's thread */
 } pdl__searcher_t;
+
+/* A search in request->precision, and one in each of several, whose answers become one: of every strategy the best. */
+pdl_status_t pdl__search_precision(pdl_oracle_t *oracle, const pdl_request_t *request, pdl_search_t **search);
+pdl_status_t pdl__search_precisions(pdl_oracle_t *oracle, const pdl_request_t *request, pdl_search_t **search);
+/* What exact searches of two parts of a space have found becomes that of one of both; `other` is destroyed. */
+pdl_status_t pdl__exact_join(pdl_exact_t *exact, pdl_exact_t *other, int top);
 
 /* The best of one strategy. */
 pdl_status_t pdl__search_strategy(pdl__searcher_t *s, const pdl_strategy_t *strategy, pdl_candidate_t *candidate);

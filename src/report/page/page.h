@@ -82,6 +82,7 @@ void pdl__page_documents(pdl__page_t *page, const pdl_documents_t *documents);
 /* Documents of one kind, one after the other. */
 void pdl__page_plan(pdl__page_t *page, const pdl__document_t *plan);
 /* Of a plan: what its hardware numbers are worth, and its layers under the roofs of the device. */
+void pdl__page_precisions(pdl__page_t *page, const pdl__document_t *plan);
 void pdl__page_sensitivity(pdl__page_t *page, const pdl__document_t *plan);
 void pdl__page_roofline(pdl__page_t *page, const pdl__document_t *plan);
 void pdl__page_run(pdl__page_t *page, const pdl__document_t *run);

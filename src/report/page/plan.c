@@ -68,15 +68,17 @@ static void answer(pdl__page_t *page, const pdl__document_t *plan, const pdl_jso
     const pdl_json_value_t *limit = largest_limit(best);
     char   total[PDL_FORMAT_SIZE], low[PDL_FORMAT_SIZE], high[PDL_FORMAT_SIZE], epoch[PDL_FORMAT_SIZE];
     double epoch_s = pdl_json_number_of(best, "epoch_s");
+    bool   several = pdl_json_first(plan->head, "precisions") != NULL;
 
     if (best == NULL || !pdl_json_true(best, "feasible")) {
         pdl__page_answer(page, "No strategy is possible on %.0f devices: the reasons are in the table.",
                          pdl_json_number_of(plan->head, "pe"));
         return;
     }
-    pdl__page_answer(page, "%s (%s): %s per iteration [%s to %s]%s%s.",
+    pdl__page_answer(page, "%s (%s)%s%s: %s per iteration [%s to %s]%s%s.",
                      pdl__page_or(pdl_json_text_of(best, "strategy"), "?"),
-                     pdl__page_or(mesh_of(page, best), "one device"),
+                     pdl__page_or(mesh_of(page, best), "one device"), several ? " in " : "",
+                     several ? pdl__page_or(pdl_json_text_of(best, "precision"), "?") : "",
                      pdl_format_seconds(pdl_json_number_of(best, "total_s"), total),
                      pdl_format_seconds(pdl_json_number_of(best, "low_s"), low),
                      pdl_format_seconds(pdl_json_number_of(best, "high_s"), high),
@@ -107,6 +109,7 @@ static void ranking(pdl__page_t *page, const pdl__document_t *plan)
         {"iteration", PDL_RIGHT}, {"interval", PDL_RIGHT}, {"epoch", PDL_RIGHT},
         {"samples/s", PDL_RIGHT}, {"memory", PDL_RIGHT},   {"limit, or why it is not possible", PDL_LEFT}};
     int  count = 0, possible = 0;
+    bool several = pdl_json_first(plan->head, "precisions") != NULL;
     char text[PDL_FORMAT_SIZE];
 
     for (const pdl_json_value_t *c = pdl_json_first(plan->head, "candidates"); c != NULL; c = c->next) {
@@ -121,7 +124,10 @@ static void ranking(pdl__page_t *page, const pdl__document_t *plan)
 
         (pdl_json_true(c, "feasible") ? pdl__page_row : pdl__page_row_faint)(page);
         pdl__page_cell(page, "%s", pdl__page_or(pdl_json_text_of(c, "strategy"), "?"));
-        pdl__page_cell(page, "%s", pdl__page_or(mesh_of(page, c), pdl_json_true(c, "feasible") ? "1" : "-"));
+        pdl__page_cell(page, "%s%s", pdl__page_or(mesh_of(page, c), pdl_json_true(c, "feasible") ? "1" : "-"),
+                       several && pdl_json_true(c, "feasible")
+                           ? pdl__page_print(page, ", %s", pdl__page_or(pdl_json_text_of(c, "precision"), "?"))
+                           : "");
         if (pdl_json_number_of(c, "batch") > 0)
             pdl__page_cell(page, "%.0f", pdl_json_number_of(c, "batch"));
         else
@@ -410,6 +416,7 @@ void pdl__page_plan(pdl__page_t *page, const pdl__document_t *plan)
                       pdl_json_number_of(plan->head, "pe"));
     answer(page, plan, best);
     ranking(page, plan);
+    pdl__page_precisions(page, plan);
     where_time_goes(page, plan, best);
     where_memory_goes(page, plan);
     pdl__page_sensitivity(page, plan);

@@ -52,9 +52,10 @@ void pdl__exact_print(const pdl_search_t *search, FILE *stream)
     print_counts(exact, stream);
     print_certificate(search, stream);
     if (exact->count > 0)
-        fprintf(stream, "%s by the closed form, before it is replayed: %s, %s, %s",
+        fprintf(stream, "%s by the closed form, before it is replayed: %s, %s%s%s, %s",
                 exact->certified ? "best" : "best so far", exact->best[0].config.strategy->name,
-                pdl__cell_mesh(&exact->best[0].config, cell),
+                search->precision_count > 0 ? pdl_precision_names[exact->best[0].config.precision] : "",
+                search->precision_count > 0 ? ", " : "", pdl__cell_mesh(&exact->best[0].config, cell),
                 pdl_format_seconds(exact->best[0].projection.total_s, seconds));
     if (exact->count > 0) fputs(".\n", stream);
     if (exact->front_count > 1)

@@ -21,6 +21,11 @@ void pdl__config_json(pdl_json_t *json, const pdl_config_t *config);
 void pdl__candidate_json(pdl_json_t *json, const char *key, const pdl_plan_report_t *report,
                          const pdl_candidate_t *candidate, int rank);
 
+/* What the best of each of several precisions takes; nothing where one was asked for. Of a device that lacks one, the reason alone. */
+pdl_status_t pdl__precisions_print(const pdl_plan_report_t *report, FILE *stream);
+void         pdl__precisions_left_out(const pdl_search_t *search, FILE *stream);
+void         pdl__precisions_json(pdl_json_t *json, const pdl_plan_report_t *report);
+
 /* What an exact search says; nothing where there was none. */
 void pdl__exact_print(const pdl_search_t *search, FILE *stream);
 void pdl__exact_json(pdl_json_t *json, const pdl_request_t *request, const struct pdl_exact *exact);

@@ -229,6 +229,7 @@ pdl_status_t pdl_report_plan_json(const pdl_plan_report_t *report, FILE *stream)
         pdl__candidate_json(&json, NULL, report, &search->candidates[i], i + 1);
     }
     pdl_json_close(&json);
+    pdl__precisions_json(&json, report);
     pdl_json_open(&json, "search", '{');
     pdl_json_int(&json, "configurations", search->configurations);
     pdl_json_number(&json, "seconds", search->seconds);

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #define CELL_SIZE    PDL__CELL_SIZE
-#define MOST_COLUMNS 13
+#define MOST_COLUMNS 14
 
 static bool is_orig(const pdl_plan_report_t *report)
 {
@@ -210,6 +210,7 @@ static void add_possible(pdl_table_t *table, const pdl_plan_report_t *report, in
     pdl_table_row(table, i == 0 ? PDL_ROW_STRONG : PDL_ROW_PLAIN);
     pdl_table_cell(table, "%2d", i + 1);
     pdl_table_cell(table, "%s", c->config.strategy->name);
+    if (report->search->precision_count > 0) pdl_table_cell(table, "%s", pdl_precision_names[c->config.precision]);
     pdl_table_cell(table, "%s", pdl__cell_mesh(&c->config, text));
     if (is_orig(report)) pdl_table_cell(table, "%s", pdl_format_count(c->config.batch, number));
     pdl_table_cell(table, "%s", pdl_format_seconds(c->projection.total_s, number));
@@ -223,13 +224,15 @@ static void add_possible(pdl_table_t *table, const pdl_plan_report_t *report, in
     pdl_table_cell(table, "%s", pdl__cell_limit(&c->projection, text));
 }
 
-static void add_impossible(pdl_table_t *table, const pdl_candidate_t *c)
+static void add_impossible(pdl_table_t *table, const pdl_search_t *search, const pdl_candidate_t *c)
 {
     char text[CELL_SIZE];
 
     pdl_table_row(table, PDL_ROW_FAINT);
     pdl_table_cell(table, "%s", " -");
     pdl_table_cell(table, "%s", c->config.strategy->name);
+    if (search->precision_count > 0)
+        pdl_table_cell(table, "%s", c->config.data > 0 ? pdl_precision_names[c->config.precision] : "-");
     pdl_table_cell(table, "%s", pdl__cell_mesh(&c->config, text));
     pdl_table_span(table, "%s%s", c->same_as != NULL ? "" : "not possible: ", c->reason);
 }
@@ -255,7 +258,7 @@ static void add_impossibles(pdl_table_t *table, const pdl_search_t *search)
             append(names, sharing++ > 0 ? ", %s" : "%s", c[k].config.strategy->name);
         }
         if (sharing == 1) {
-            add_impossible(table, &c[i]);
+            add_impossible(table, search, &c[i]);
             continue;
         }
         pdl_table_row(table, PDL_ROW_FAINT);
@@ -279,6 +282,7 @@ static int make_columns(const pdl_plan_report_t *report, pdl_column_t columns[MO
 
     columns[count++] = (pdl_column_t){" #", PDL_LEFT};
     columns[count++] = (pdl_column_t){"strategy", PDL_LEFT};
+    if (report->search->precision_count > 0) columns[count++] = (pdl_column_t){"precision", PDL_LEFT};
     columns[count++] = (pdl_column_t){"mesh", PDL_LEFT};
     if (is_orig(report)) columns[count++] = (pdl_column_t){"batch", PDL_RIGHT};
     columns[count++] = (pdl_column_t){"iteration", PDL_RIGHT};
@@ -340,6 +344,8 @@ static void print_best(const pdl_plan_report_t *report, FILE *stream)
 
     fprintf(stream, "\nbest: %s", best->config.strategy->name);
     print_ties(report->search, stream);
+    if (report->search->precision_count > 0)
+        fprintf(stream, ", in %s", pdl_precision_names[best->config.precision]);
     fprintf(stream, ". compute %s", pdl_format_seconds(p->compute_s - p->update_s, text));
     print_part("exposed communication", p->comm_s, p->total_s, stream);
     print_part("weight update", p->update_s, p->total_s, stream);
@@ -371,6 +377,8 @@ pdl_status_t pdl_report_plan(const pdl_plan_report_t *report, FILE *stream)
 
     if (!status) status = print_candidates(report, stream);
     if (status || report->search->possible == 0) return status;
+    status = pdl__precisions_print(report, stream);
+    if (status) return status;
     print_best(report, stream);
     pdl__exact_print(report->search, stream);
     if (report->explanation != NULL) {

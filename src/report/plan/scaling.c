@@ -13,7 +13,7 @@
 #include <math.h>
 
 #define MOST_POINTS  64
-#define MOST_COLUMNS 13
+#define MOST_COLUMNS 14
 
 static const pdl_candidate_t *best_of(const pdl_scaling_t *scaling, int point)
 {
@@ -82,6 +82,7 @@ static void add_point(pdl_table_t *table, const pdl_scaling_t *scaling, int poin
         return;
     }
     pdl_table_cell(table, "%s", best->config.strategy->name);
+    if (search->precision_count > 0) pdl_table_cell(table, "%s", pdl_precision_names[best->config.precision]);
     pdl_table_cell(table, "%s", pdl__cell_mesh(&best->config, text));
     pdl_table_cell(table, "%s", pdl_format_count(best->config.batch, number));
     pdl_table_cell(table, "%s", pdl_format_seconds(best->projection.total_s, number));
@@ -100,6 +101,7 @@ static int make_columns(const pdl_scaling_t *scaling, pdl_column_t columns[MOST_
 
     columns[count++] = (pdl_column_t){"devices", PDL_RIGHT};
     columns[count++] = (pdl_column_t){"best", PDL_LEFT};
+    if (scaling->points[0].search->precision_count > 0) columns[count++] = (pdl_column_t){"precision", PDL_LEFT};
     columns[count++] = (pdl_column_t){"mesh", PDL_LEFT};
     columns[count++] = (pdl_column_t){"batch", PDL_RIGHT};
     columns[count++] = (pdl_column_t){"iteration", PDL_RIGHT};
@@ -145,6 +147,7 @@ pdl_status_t pdl_report_scaling(const pdl_scaling_t *scaling, FILE *stream)
     for (int p = 0; p < scaling->count; p++) add_point(table, scaling, p);
     status = pdl_table_print(table, stream);
     pdl_table_destroy(table);
+    if (!status) pdl__precisions_left_out(scaling->points[0].search, stream);
     if (!status) print_not_certified(scaling, stream);
     return status;
 }
@@ -192,6 +195,7 @@ pdl_status_t pdl_report_scaling_json(const pdl_scaling_t *scaling, FILE *stream)
         pdl_json_bool(&json, "certified", scaling->points[p].search->certified);
         pdl_json_string(&json, "not_certified",
                         scaling->points[p].search->certified ? NULL : scaling->points[p].search->not_certified);
+        pdl__precisions_json(&json, &scaling->points[p]);
         write_strategies(&json, &scaling->points[p]);
         pdl__report_ownership_json(&json, &scaling->points[p]);
         pdl_json_close(&json);
