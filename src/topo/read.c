@@ -16,6 +16,7 @@
 
 #include <paradl/base/yaml.h>
 
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const option_keys[] = {"paradl",
@@ -156,10 +157,24 @@ static pdl_status_t read_library(const pdl_yaml_t *list, pdl_message_layer_t *me
     return PDL_OK;
 }
 
+/* 16 digits of a number that calibrate has made of the names of the hosts. */
+static pdl_status_t read_host_order(const pdl_yaml_t *messages, uint64_t *order)
+{
+    const char  *text = NULL;
+    pdl_status_t st = pdl_yaml_get_string(messages, "host_order", PDL_OPTIONAL, &text);
+
+    if (st || text == NULL) return st;
+    if (strlen(text) != 16 || strspn(text, "0123456789abcdef") != 16)
+        return pdl_yaml_error(pdl_yaml_find(messages, "host_order"),
+                              "host_order has 16 hexadecimal digits, as paradl calibrate --network writes it");
+    *order = strtoull(text, NULL, 16);
+    return PDL_OK;
+}
+
 static pdl_status_t read_messages(const pdl_yaml_t *root, pdl_message_layer_t *messages)
 {
     static const char *const keys[] = {"exchange", "exchange_bytes", "reverse", "chunk",
-                                       "buffered", "library",        NULL};
+                                       "buffered", "host_order",     "library", NULL};
     const pdl_yaml_t        *node = pdl_yaml_find(root, "messages"), *library;
     pdl_status_t             st;
 
@@ -172,6 +187,7 @@ static pdl_status_t read_messages(const pdl_yaml_t *root, pdl_message_layer_t *m
     if (!st) st = pdl_yaml_get_number(node, "reverse", PDL_UNIT_NONE, PDL_OPTIONAL, &messages->reverse);
     if (!st) st = pdl_yaml_get_bool(node, "buffered", PDL_OPTIONAL, &messages->buffered);
     if (!st) st = pdl_yaml_get_number(node, "chunk", PDL_UNIT_BYTES, PDL_OPTIONAL, &messages->chunk_bytes);
+    if (!st) st = read_host_order(node, &messages->host_order);
     if (st) return st;
     if (pdl_yaml_find(node, "exchange") != NULL && !(messages->exchange > 0 && messages->exchange <= 1))
         return pdl_yaml_error(pdl_yaml_find(node, "exchange"), "exchange is a share, above 0 and at most 1");

@@ -27,6 +27,7 @@ static void write_messages(const pdl_message_layer_t *m, FILE *stream)
     if (m->reverse > 0) fprintf(stream, "  reverse: %.3g\n", m->reverse);
     if (m->buffered) fputs("  buffered: true\n", stream);
     if (m->chunk_bytes > 0) fprintf(stream, "  chunk: %.0f\n", m->chunk_bytes);
+    if (m->host_order != 0) fprintf(stream, "  host_order: \"%016llx\"\n", (unsigned long long)m->host_order);
     if (m->library_sizes > 0) fputs("  library:\n", stream);
     for (int i = 0; i < m->library_sizes; i++)
         fprintf(stream, "    - {bytes: %.0f, seconds: %.4gs}\n", m->library_bytes[i], m->library_s[i]);

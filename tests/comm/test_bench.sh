@@ -58,6 +58,27 @@ PYTHON
 bench 3 2 --network ring4.yaml
 says "the job has 3 ranks and the network 4 hosts"
 
+# A network is right for the order of hosts in which it was measured.
+sed 's/chunk: 48KiB/&, host_order: "0123456789abcdef"/' ring4.yaml >elsewhere.yaml
+bench 4 2 --network elsewhere.yaml --max-bytes 4KiB
+says "the network was measured on other hosts, or with the ranks on these hosts in another order"
+sed 's/chunk: 48KiB/&, host_order: "0123"/' ring4.yaml >short.yaml
+bench 4 2 --network short.yaml
+says "short.yaml:4: .*host_order has 16 hexadecimal digits"
+if unshare --uts true 2>/dev/null; then
+    cat >named.sh <<'SCRIPT'
+exec unshare --uts sh -c 'hostname "node$((OMPI_COMM_WORLD_RANK ^ SWAP))"; exec "$@"' sh "$@"
+SCRIPT
+    printf 'paradl: topology/1\ntopology: ring\nhosts: 4\n' >ring.yaml
+    SWAP=0 ranks 4 sh named.sh "$PARADL" calibrate --network ring.yaml -o measured.yaml >out 2>err ||
+        fail "calibrate --network: $(head -c 300 err)"
+    SWAP=0 ranks 4 sh named.sh "$PARADL" coll bench --network measured.yaml --max-bytes 4KiB >out 2>err ||
+        fail "hosts in the same order: $(head -c 300 err)"
+    ! SWAP=1 ranks 4 sh named.sh "$PARADL" coll bench --network measured.yaml --max-bytes 4KiB >out 2>err ||
+        fail "hosts in another order were taken"
+    says "in another order"
+fi
+
 "$PARADL" coll list >out || fail "coll list"
 grep -q circulant out || fail "circulant is not in the list"
 "$PARADL" coll verify circulant --ranks 13 --elements 100 >out || fail "coll verify"

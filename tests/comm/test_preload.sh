@@ -41,6 +41,9 @@ grep -q "allreduce of .* on 4 ranks: left to the MPI library, which was measured
 sed -i 's/, library.*/}/' net.yaml
 preload 4 PARADL_VERBOSE=1 PARADL_NETWORK="$PWD/net.yaml"
 grep -q "allreduce of .* on 4 ranks: [a-z]*_*[a-z]*$" err || fail "nothing was chosen on the network: $(head -c 300 err)"
+sed -i 's/chunk: 1KiB/&, host_order: "0123456789abcdef"/' net.yaml
+preload 4 PARADL_VERBOSE=1 PARADL_NETWORK="$PWD/net.yaml"
+says 1 "PARADL_NETWORK: the network was measured on other hosts"
 preload 2 PARADL_NETWORK=nowhere.yaml
 says 1 "PARADL_NETWORK: "
 

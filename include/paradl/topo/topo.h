@@ -58,13 +58,14 @@ typedef enum pdl_duplex { PDL_FULL_DUPLEX, PDL_HALF_DUPLEX } pdl_duplex_t;
 #define PDL_LIBRARY_SIZES 16
 typedef struct pdl_message_layer {
     /* Share of its rate that a message of this size or larger keeps while its receiver sends to its sender; 0: all. */
-    double exchange, exchange_bytes;
-    double reverse;     /* share of its rate that a message's acknowledgements take on the way back */
-    double chunk_bytes; /* into which messages are cut for it; 0: as the executor does */
-    bool   buffered;    /* a sender goes on while its messages move; those to one receiver queue up */
-    double library_bytes[PDL_LIBRARY_SIZES]; /* allreduces of the MPI library's own, smallest first */
-    double library_s[PDL_LIBRARY_SIZES];
-    int    library_sizes;
+    double   exchange, exchange_bytes;
+    double   reverse;     /* share of its rate that a message's acknowledgements take on the way back */
+    double   chunk_bytes; /* into which messages are cut for it; 0: as the executor does */
+    bool     buffered;    /* a sender goes on while its messages move; those to one receiver queue up */
+    uint64_t host_order;  /* which host had which rank while it was measured, as a number; 0: not known */
+    double   library_bytes[PDL_LIBRARY_SIZES]; /* allreduces of the MPI library's own, smallest first */
+    double   library_s[PDL_LIBRARY_SIZES];
+    int      library_sizes;
 } pdl_message_layer_t;
 
 /* What a topology is made from; a field that a topology does not use is ignored. */

@@ -22,6 +22,8 @@ typedef struct pdl__settings {
 } pdl__settings_t;
 
 const pdl__settings_t *pdl__settings(void);
+/* What is wrong with a variable of the environment, on one rank of the job. */
+void pdl__warn(const char *variable, const char *text);
 
 /* Why a call goes to the MPI library; each reason is given once per process. */
 typedef enum pdl__reason {
@@ -68,6 +70,7 @@ typedef struct pdl__state {
     double             latency_s, bytes_per_s;
     bool               one_node;              /* all ranks share memory */
     pdl_mailbox_t     *mailbox;               /* of `comm`, where they do; NULL: not to be had */
+    pdl_topology_t    *network;               /* that was measured with these ranks on these hosts; NULL: none */
     pdl_coll_price_t  *price[PDL_COLL_COUNT]; /* of each algorithm; made at first use */
     pdl__plan_t        plan[PDL__PLANS];
     int                next_plan; /* the oldest, to be replaced */

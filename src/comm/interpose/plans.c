@@ -101,7 +101,7 @@ static const char *find_cheapest(const pdl__state_t *state, pdl_collective_t col
 static pdl_status_t choose_on_network(const pdl__state_t *state, pdl_collective_t collective, double bytes,
                                       pdl_schedule_t **schedule)
 {
-    pdl_topology_t *network = pdl__settings()->network;
+    pdl_topology_t *network = state->network;
     char            text[PDL_FORMAT_SIZE];
     pdl__choice_t   choice;
     pdl_status_t    status = pdl__choose_on_network(network, collective, (int64_t)fmax(bytes, 1), &choice);
@@ -123,8 +123,7 @@ pdl_status_t pdl__choose(pdl__state_t *state, pdl_collective_t collective, const
 
     *schedule = NULL;
     if (strcmp(wanted, "auto") == 0) {
-        if (pdl__settings()->network != NULL && state->ranks == pdl_topology_hosts(pdl__settings()->network))
-            return choose_on_network(state, collective, bytes, schedule);
+        if (state->network != NULL) return choose_on_network(state, collective, bytes, schedule);
         if (collective == PDL_COLL_ALLREDUCE && state->one_node &&
             pdl__choose_way(state->ranks, pdl__mailbox_limit(state->mailbox), bytes) == PDL__WAY_LIBRARY)
             return PDL_OK;

@@ -42,7 +42,7 @@ static bool speaks(void)
     return rank == 0;
 }
 
-static void warn(const char *variable, const char *text)
+void pdl__warn(const char *variable, const char *text)
 {
     if (speaks()) fprintf(stderr, "paradl-mpi: %s: %s\n", variable, text);
 }
@@ -58,7 +58,8 @@ static const char *read_algorithm(const char *variable, pdl_collective_t collect
 
     if (text == NULL || *text == '\0') return standard;
     if (is_algorithm(collective, text)) return text;
-    warn(variable, "expected auto, mpi or an algorithm of \"paradl coll list\"; the MPI library's own is used");
+    pdl__warn(variable,
+              "expected auto, mpi or an algorithm of \"paradl coll list\"; the MPI library's own is used");
     return "mpi";
 }
 
@@ -69,7 +70,7 @@ static double read_quantity(const char *variable, pdl_unit_t unit, double standa
 
     if (text == NULL || *text == '\0') return standard;
     if (pdl_parse_quantity(text, unit, &value) == PDL_OK && value > 0) return value;
-    warn(variable, "expected a positive number, such as 2us, 10GB/s or 256KiB; the default is used");
+    pdl__warn(variable, "expected a positive number, such as 2us, 10GB/s or 256KiB; the default is used");
     return standard;
 }
 
@@ -83,7 +84,7 @@ static pdl_topology_t *read_network(void)
     if (text == NULL || *text == '\0') return NULL;
     wanted = pdl_topology_spec(text);
     if (pdl_topology_create(&wanted, &network) == PDL_OK) return network;
-    warn("PARADL_NETWORK", pdl_error_message());
+    pdl__warn("PARADL_NETWORK", pdl_error_message());
     return NULL;
 }
 

@@ -7,6 +7,7 @@
 #include "comm/interpose/interpose.h"
 
 #include "comm/mpi/check.h"
+#include "comm/mpi/hosts.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,6 +119,22 @@ static pdl_status_t look_for_nodes(pdl__state_t *state)
     return status;
 }
 
+/* The network that was measured, where all its hosts take part in the order of that measurement. */
+static pdl_status_t look_for_network(pdl__state_t *state)
+{
+    static bool     said;
+    pdl_topology_t *network = pdl__settings()->network;
+    pdl_status_t    status;
+
+    if (network == NULL || state->ranks != pdl_topology_hosts(network)) return PDL_OK;
+    status = pdl__host_order_check(state->comm, network);
+    if (status == PDL_OK) state->network = network;
+    if (status != PDL_ERR_INPUT) return status;
+    if (!said) pdl__warn("PARADL_NETWORK", pdl_error_message());
+    said = true;
+    return PDL_OK;
+}
+
 static pdl_status_t fill_state(MPI_Comm comm, pdl__state_t *state)
 {
     pdl_status_t status;
@@ -132,6 +149,7 @@ static pdl_status_t fill_state(MPI_Comm comm, pdl__state_t *state)
     if (!status && state->ranks > 1) status = look_for_nodes(state);
     if (!status && state->one_node && pdl__settings()->network == NULL)
         status = pdl_mailbox_create(state->comm, &state->mailbox);
+    if (!status) status = look_for_network(state);
     if (state->latency_s <= 0) state->latency_s = state->one_node ? NODE_LATENCY_S : NETWORK_LATENCY_S;
     if (!status && pdl__background_runs()) status = split(comm, state->rank, &state->background);
     if (!status && pdl__settings()->measure && state->ranks > 1) status = measure(state);

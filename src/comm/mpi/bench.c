@@ -10,6 +10,7 @@
 
 #include "comm/choose.h"
 #include "comm/mpi/check.h"
+#include "comm/mpi/hosts.h"
 #include "comm/rounds.h"
 
 #include <paradl/sim/sim.h>
@@ -396,6 +397,7 @@ static pdl_status_t run_all(const pdl_bench_options_t *options, pdl_bench_t *ben
     if (!status && options->network != NULL && bench->ranks != pdl_topology_hosts(options->network))
         status = pdl_error(PDL_ERR_INPUT, "the job has %d ranks and the network %d hosts: start one rank on each",
                            bench->ranks, pdl_topology_hosts(options->network));
+    if (!status && options->network != NULL) status = pdl__host_order_check(run.comm, options->network);
     if (!status) status = agree(run.comm, name_library(bench));
     if (!status && options->network == NULL) status = pdl_mailbox_create(run.comm, &run.mailbox);
     if (!status) status = measure_sizes(&run);
