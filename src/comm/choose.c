@@ -15,9 +15,10 @@
 enum {
     SHARED_BYTES = 256 << 10, /* through shared memory; above, MPI's single copies are as fast */
     SMALL_BYTES = 2048,       /* left to the library, ... */
-    SMALL_BYTES_OF_TWO = 512, /* ... of two ranks that share memory, ... */
-    LARGE_BYTES_OF_TWO =
-        8 << 20, /* ... and of these what goes by messages and is not bound by the memory of the machine */
+    SMALL_BYTES_OF_TWO = 512, /* ... of two ranks that share memory */
+    /* Of two ranks what lies between the first limit and this is left to the library too. Above, the caches hold nothing, and slots
+       that stay in them are faster than single copies, which go through memory. */
+    LARGE_BYTES_OF_TWO = 8 << 20,
 };
 
 int64_t pdl__shared_limit(void)
@@ -29,13 +30,19 @@ int64_t pdl__shared_limit(void)
                                                                                       : SHARED_BYTES;
 }
 
+bool pdl__goes_shared(int ranks, int64_t shared_limit, double bytes)
+{
+    if (shared_limit <= 0) return false;
+    return bytes <= (double)shared_limit || (ranks == 2 && bytes >= LARGE_BYTES_OF_TWO);
+}
+
 pdl__way_t pdl__choose_way(int ranks, int64_t shared_limit, double bytes)
 {
     bool two = ranks == 2 && shared_limit > 0;
 
     if (bytes <= (two ? SMALL_BYTES_OF_TWO : SMALL_BYTES)) return PDL__WAY_LIBRARY;
-    if (bytes <= (double)shared_limit) return PDL__WAY_SHARED;
-    return two && bytes < LARGE_BYTES_OF_TWO ? PDL__WAY_LIBRARY : PDL__WAY_MESSAGES;
+    if (pdl__goes_shared(ranks, shared_limit, bytes)) return PDL__WAY_SHARED;
+    return two ? PDL__WAY_LIBRARY : PDL__WAY_MESSAGES;
 }
 
 double pdl__library_seconds(const pdl_message_layer_t *messages, double bytes)

@@ -30,6 +30,8 @@ typedef enum pdl__way {
 
 /* The largest vector that goes through memory that ranks share: PARADL_SHARED, or what was measured to be best. */
 int64_t pdl__shared_limit(void);
+/* Whether messages of a vector go through the memory that ranks share. */
+bool pdl__goes_shared(int ranks, int64_t shared_limit, double bytes);
 /* `shared_limit` is that of their memory; 0: they share none. */
 pdl__way_t pdl__choose_way(int ranks, int64_t shared_limit, double bytes);
 

@@ -110,7 +110,9 @@ static void one_machine_has_three_ways(void)
     CHECK_INT(pdl__choose_way(2, limit, 513), PDL__WAY_SHARED);
     CHECK_INT(pdl__choose_way(2, limit, (double)limit), PDL__WAY_SHARED);
     CHECK_INT(pdl__choose_way(2, limit, (double)limit + 1), PDL__WAY_LIBRARY);
-    CHECK_INT(pdl__choose_way(2, limit, 8 << 20), PDL__WAY_MESSAGES);
+    CHECK_INT(pdl__choose_way(2, limit, (8 << 20) - 1), PDL__WAY_LIBRARY);
+    CHECK_INT(pdl__choose_way(2, limit, 8 << 20), PDL__WAY_SHARED);
+    CHECK_INT(pdl__choose_way(4, limit, 8 << 20), PDL__WAY_MESSAGES);
     CHECK_INT(pdl__choose_way(4, limit, 2048), PDL__WAY_LIBRARY);
     CHECK_INT(pdl__choose_way(4, limit, 4096), PDL__WAY_SHARED);
     CHECK_INT(pdl__choose_way(4, limit, 1 << 20), PDL__WAY_MESSAGES);

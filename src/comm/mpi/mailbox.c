@@ -150,7 +150,8 @@ int64_t pdl__mailbox_limit(const pdl_mailbox_t *mailbox)
 
 bool pdl__mailbox_takes(const pdl_mailbox_t *mailbox, int64_t bytes, int64_t extent)
 {
-    return bytes <= pdl__mailbox_limit(mailbox) && extent <= PDL__MAILBOX_SLOT_BYTES;
+    return mailbox != NULL && extent <= PDL__MAILBOX_SLOT_BYTES &&
+           pdl__goes_shared(mailbox->ranks, mailbox->most_bytes, (double)bytes);
 }
 
 bool pdl__mailbox_send(pdl_mailbox_t *mailbox, int to, const void *from, size_t bytes)
