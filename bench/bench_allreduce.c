@@ -10,6 +10,7 @@
 
 #define MOST_ROUNDS 4000
 #define LEAST       15
+#define FIRST       20 /* calls in which auto still tries what is fastest */
 
 static int compare(const void *a, const void *b)
 {
@@ -46,7 +47,7 @@ static void measure(long bytes, double seconds, const float *in, float *out)
     int           count = (int)(bytes / (long)sizeof(float)), rounds = 0, rank;
     double        spent = 0;
 
-    for (int i = 0; i < 4; i++) time_of(i % 2, in, out, count);
+    for (int i = 0; i < 2 * FIRST; i++) time_of(i % 2, in, out, count);
     while (rounds < MOST_ROUNDS && (rounds < LEAST || spent < 2 * seconds)) {
         int first = rounds % 2; /* neither always follows the other */
 

@@ -36,6 +36,11 @@ bool pdl__goes_shared(int ranks, int64_t shared_limit, double bytes)
     return bytes <= (double)shared_limit || (ranks == 2 && bytes >= LARGE_BYTES_OF_TWO);
 }
 
+bool pdl__ways_differ(int ranks, int64_t shared_limit, double bytes)
+{
+    return ranks == 2 && shared_limit > 0 && bytes > SMALL_BYTES_OF_TWO;
+}
+
 pdl__way_t pdl__choose_way(int ranks, int64_t shared_limit, double bytes)
 {
     bool two = ranks == 2 && shared_limit > 0;

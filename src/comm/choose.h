@@ -23,15 +23,18 @@ pdl_status_t pdl__network_schedule(pdl_topology_t *network, pdl_collective_t col
                                    int64_t bytes, int64_t segments, pdl_schedule_t **schedule);
 /* How an allreduce goes whose ranks are all on one machine. */
 typedef enum pdl__way {
-    PDL__WAY_LIBRARY, /* as the MPI library's own */
-    PDL__WAY_SHARED,  /* a schedule of ours through memory that the ranks share */
-    PDL__WAY_MESSAGES /* a schedule of ours by MPI's messages */
+    PDL__WAY_LIBRARY,  /* as the MPI library's own */
+    PDL__WAY_SHARED,   /* a schedule of ours through memory that the ranks share */
+    PDL__WAY_MESSAGES, /* a schedule of ours by MPI's messages */
+    PDL__WAYS
 } pdl__way_t;
 
 /* The largest vector that goes through memory that ranks share: PARADL_SHARED, or what was measured to be best. */
 int64_t pdl__shared_limit(void);
 /* Whether messages of a vector go through the memory that ranks share. */
 bool pdl__goes_shared(int ranks, int64_t shared_limit, double bytes);
+/* Whether measuring tells more than the limits of pdl__choose_way(): two ranks that share memory, but for small vectors. */
+bool pdl__ways_differ(int ranks, int64_t shared_limit, double bytes);
 /* `shared_limit` is that of their memory; 0: they share none. */
 pdl__way_t pdl__choose_way(int ranks, int64_t shared_limit, double bytes);
 

@@ -8,6 +8,7 @@
 
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 static int world_rank;
 
@@ -61,6 +62,27 @@ static void allreduce(MPI_Comm comm, int rank, int ranks, int count)
     free(input);
     free(output);
     free(real);
+}
+
+/* Sums that are rounded have the same bits in every call, whatever the library tries meanwhile. */
+static void the_same_bits_in_every_call(void)
+{
+    enum { CALLS = 30, SIZES = 3 };
+    static const int counts[SIZES] = {70, 20000, 20011};
+    double          *input = reserve(20011, sizeof(*input)), *first = reserve(20011, sizeof(*first)),
+           *output = reserve(20011, sizeof(*output));
+    int wrong = 0;
+
+    for (int i = 0; i < 20011; i++) input[i] = 1.0 / (3 + i + 7 * world_rank);
+    for (int s = 0; s < SIZES; s++)
+        for (int call = 0; call < CALLS; call++) {
+            MPI_Allreduce(input, call == 0 ? first : output, counts[s], MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+            if (call > 0) wrong += memcmp(first, output, (size_t)counts[s] * sizeof(*output)) != 0;
+        }
+    CHECK_INT(wrong, 0);
+    free(input);
+    free(first);
+    free(output);
 }
 
 static void iallreduce(MPI_Comm comm, int rank, int ranks, int count)
@@ -394,6 +416,7 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
     RUN(on_the_world);
+    RUN(the_same_bits_in_every_call);
     RUN(on_parts_of_it);
     RUN(in_the_background);
     RUN(in_any_order);

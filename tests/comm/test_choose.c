@@ -117,6 +117,8 @@ static void one_machine_has_three_ways(void)
     CHECK_INT(pdl__choose_way(4, limit, 4096), PDL__WAY_SHARED);
     CHECK_INT(pdl__choose_way(4, limit, 1 << 20), PDL__WAY_MESSAGES);
     CHECK_INT(pdl__choose_way(2, 0, 4096), PDL__WAY_MESSAGES);
+    CHECK(pdl__ways_differ(2, limit, 513) && pdl__ways_differ(2, limit, 64 << 20));
+    CHECK(!pdl__ways_differ(2, limit, 512) && !pdl__ways_differ(2, 0, 4096) && !pdl__ways_differ(4, limit, 4096));
     REQUIRE(setenv("PARADL_SHARED", "1MiB", 1) == 0);
     CHECK_INT(pdl__shared_limit(), 1 << 20);
     REQUIRE(unsetenv("PARADL_SHARED") == 0);

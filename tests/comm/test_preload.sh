@@ -32,6 +32,16 @@ says 1 "MPI_Allreduce with an operation that is not predefined: left to the MPI 
 grep -q "allreduce of .* on 3 ranks: recmul" err || fail "recmul was not chosen: $(head -c 300 err)"
 ! grep -q "allreduce of .* on 3 ranks: ring" err || fail "ring was chosen"
 
+# Two ranks try what is fastest, three ranks and a choice of the user do not.
+preload 2 PARADL_VERBOSE=1
+says 2 "the fastest of three ways in 6 calls each"
+preload 2 PARADL_VERBOSE=1 PARADL_ALLREDUCE=ring
+says 0 "the fastest of three ways"
+preload 2 PARADL_VERBOSE=1 PARADL_SHARED=0
+says 0 "the fastest of three ways"
+preload 3 PARADL_VERBOSE=1
+says 0 "the fastest of three ways"
+
 preload 3 PARADL_VERBOSE=1 PARADL_ALLREDUCE=rshd
 says 1 "for which no algorithm fits these ranks or is faster: left to the MPI library"
 # On a measured network the choice is that of the simulation, or the library's.

@@ -52,6 +52,7 @@ typedef struct pdl_executor_spec {
     int64_t               chunk_bytes; /* 0: default */
     pdl_scratch_t        *scratch;     /* borrowed, grows during creation; NULL: the executor has its own */
     pdl_mailbox_t        *mailbox;     /* of this communicator, borrowed; NULL: messages are MPI's */
+    bool                  all_shared;  /* vectors of any size go through the mailbox */
 } pdl_executor_spec_t;
 
 typedef struct pdl_executor pdl_executor_t;

@@ -61,17 +61,26 @@ static bool is_our_reduction(pdl_collective_t collective, const char *call, MPI_
     return false;
 }
 
+static pdl_status_t find_plan(MPI_Comm comm, const char *call, const pdl__plan_t *wanted, pdl__state_t **state,
+                              pdl__plan_t **plan)
+{
+    pdl_status_t status;
+
+    *state = pdl__state(comm);
+    if (*state == NULL) return PDL_ERR_IO;
+    status = pdl__plan(*state, wanted, plan);
+    if (!status && !(*plan)->tried && (*plan)->executor == NULL) pdl__say_why(comm, call, PDL__NO_SCHEDULE);
+    return status;
+}
+
 /* The executor of a call, or the reason why there is none: *executor NULL with PDL_OK leaves it to the library. */
 static pdl_status_t find_executor(MPI_Comm comm, const char *call, const pdl__plan_t *wanted, pdl__state_t **state,
                                   pdl_executor_t **executor)
 {
-    pdl_status_t status;
+    pdl__plan_t *plan = NULL;
+    pdl_status_t status = find_plan(comm, call, wanted, state, &plan);
 
-    *executor = NULL;
-    *state = pdl__state(comm);
-    if (*state == NULL) return PDL_ERR_IO;
-    status = pdl__plan(*state, wanted, executor);
-    if (!status && *executor == NULL) pdl__say_why(comm, call, PDL__NO_SCHEDULE);
+    *executor = status ? NULL : plan->executor;
     return status;
 }
 
@@ -81,14 +90,15 @@ EXPORT int MPI_Allreduce(const void *sendbuf, void *recvbuf, int count, MPI_Data
     static const char call[] = "MPI_Allreduce";
     pdl__plan_t       wanted = {.collective = PDL_COLL_ALLREDUCE, .elements = count, .type = datatype, .op = op};
     pdl__state_t     *state = NULL;
-    pdl_executor_t   *executor;
+    pdl__plan_t      *plan = NULL;
     pdl_status_t      status;
 
     if (count <= 0 || sendbuf == recvbuf || !is_our_reduction(wanted.collective, call, datatype, op, comm))
         return PMPI_Allreduce(sendbuf, recvbuf, count, datatype, op, comm);
-    status = find_executor(comm, call, &wanted, &state, &executor);
-    if (!status && executor == NULL) return PMPI_Allreduce(sendbuf, recvbuf, count, datatype, op, comm);
-    if (!status) status = pdl_executor_run(executor, sendbuf == MPI_IN_PLACE ? NULL : sendbuf, recvbuf);
+    status = find_plan(comm, call, &wanted, &state, &plan);
+    if (!status && plan->tried) return end_call(comm, call, pdl__ways_run(state, plan, sendbuf, recvbuf));
+    if (!status && plan->executor == NULL) return PMPI_Allreduce(sendbuf, recvbuf, count, datatype, op, comm);
+    if (!status) status = pdl_executor_run(plan->executor, sendbuf == MPI_IN_PLACE ? NULL : sendbuf, recvbuf);
     return end_call(comm, call, status);
 }
 

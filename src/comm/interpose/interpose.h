@@ -4,6 +4,8 @@
 #ifndef PDL_COMM_INTERPOSE_H
 #define PDL_COMM_INTERPOSE_H
 
+#include "comm/choose.h"
+
 #include <paradl/comm/comm.h>
 #include <paradl/topo/topo.h>
 
@@ -60,6 +62,8 @@ typedef struct pdl__plan {
     MPI_Op           op;
     int64_t         *counts;   /* or NULL */
     pdl_executor_t  *executor; /* NULL: there is no schedule for this, the library does it */
+    bool             tried;    /* in several ways (ways.c), in place of `executor` */
+    pdl_executor_t  *way[PDL__WAYS];
     bool             used;
 } pdl__plan_t;
 
@@ -72,6 +76,7 @@ typedef struct pdl__state {
     pdl_mailbox_t     *mailbox;               /* of `comm`, where they do; NULL: not to be had */
     pdl_topology_t    *network;               /* that was measured with these ranks on these hosts; NULL: none */
     pdl_coll_price_t  *price[PDL_COLL_COUNT]; /* of each algorithm; made at first use */
+    struct pdl__ways  *ways;                  /* that were tried; made at first use */
     pdl__plan_t        plan[PDL__PLANS];
     int                next_plan; /* the oldest, to be replaced */
     char              *scratch;
@@ -94,8 +99,16 @@ char *pdl__scratch(pdl__state_t *state, size_t bytes);
    supports these ranks. The caller destroys it. */
 pdl_status_t pdl__choose(pdl__state_t *state, pdl_collective_t collective, const char *wanted, double bytes,
                          pdl_schedule_t **schedule);
-/* An executor from the plans of the communicator; *executor NULL: leave it to the library. */
-pdl_status_t pdl__plan(pdl__state_t *state, const pdl__plan_t *wanted, pdl_executor_t **executor);
+/* The schedule of the cheapest algorithm where messages go through memory that ranks share, or by MPI; NULL: there is none. */
+pdl_status_t pdl__choose_by_price(pdl__state_t *state, pdl_collective_t collective, double bytes, bool shared,
+                                  pdl_schedule_t **schedule);
+
+/* Whether the calls of a plan try several ways in turns, and such a call. */
+bool         pdl__ways_are_tried(const pdl__state_t *state, const pdl__plan_t *plan);
+pdl_status_t pdl__ways_run(pdl__state_t *state, pdl__plan_t *plan, const void *input, void *data);
+
+/* The plan of a call, from those of the communicator. Where no ways are tried and it has no executor, the call is left to the library. */
+pdl_status_t pdl__plan(pdl__state_t *state, const pdl__plan_t *wanted, pdl__plan_t **found);
 /* What is left of a state apart from its communicators. */
 void pdl__plans_fini(pdl__state_t *state);
 

@@ -76,7 +76,7 @@ static pdl_status_t find_prices(pdl__state_t *state, pdl_collective_t collective
 }
 
 /* The cheapest algorithm by start-ups, bytes and reduction; NULL: none supports these ranks. */
-static const char *find_cheapest(const pdl__state_t *state, pdl_collective_t collective, double bytes)
+static const char *find_cheapest(const pdl__state_t *state, pdl_collective_t collective, double bytes, bool shared)
 {
     const char *const *names = pdl_coll_algorithms(collective);
     const char        *cheapest = NULL;
@@ -84,8 +84,7 @@ static const char *find_cheapest(const pdl__state_t *state, pdl_collective_t col
 
     for (int i = 0; names[i] != NULL; i++) {
         const pdl_coll_price_t *price = &state->price[collective][i];
-        bool agrees = state->one_node && !pdl__mailbox_takes(state->mailbox, (int64_t)bytes, 1) &&
-                      bytes * price->bytes > HANDSHAKE_BYTES * price->startups;
+        bool   agrees = state->one_node && !shared && bytes * price->bytes > HANDSHAKE_BYTES * price->startups;
         double seconds =
             price->startups * (agrees ? 1 + HANDSHAKE_STARTUPS : 1) * state->latency_s +
             bytes * (price->bytes / state->bytes_per_s + price->reduced_bytes * SECONDS_PER_REDUCED_BYTE);
@@ -116,6 +115,17 @@ static pdl_status_t choose_on_network(const pdl__state_t *state, pdl_collective_
                                  schedule);
 }
 
+pdl_status_t pdl__choose_by_price(pdl__state_t *state, pdl_collective_t collective, double bytes, bool shared,
+                                  pdl_schedule_t **schedule)
+{
+    const char  *cheapest;
+    pdl_status_t status = state->price[collective] == NULL ? find_prices(state, collective) : PDL_OK;
+
+    if (status) return status;
+    cheapest = find_cheapest(state, collective, bytes, shared);
+    return cheapest != NULL ? make_schedule(state, collective, cheapest, bytes, schedule) : PDL_OK;
+}
+
 pdl_status_t pdl__choose(pdl__state_t *state, pdl_collective_t collective, const char *wanted, double bytes,
                          pdl_schedule_t **schedule)
 {
@@ -127,12 +137,11 @@ pdl_status_t pdl__choose(pdl__state_t *state, pdl_collective_t collective, const
         if (collective == PDL_COLL_ALLREDUCE && state->one_node &&
             pdl__choose_way(state->ranks, pdl__mailbox_limit(state->mailbox), bytes) == PDL__WAY_LIBRARY)
             return PDL_OK;
-        if (state->price[collective] == NULL) status = find_prices(state, collective);
-        if (status) return status;
-        wanted = find_cheapest(state, collective, bytes);
-        if (wanted == NULL) return PDL_OK;
+        status = pdl__choose_by_price(state, collective, bytes,
+                                      pdl__mailbox_takes(state->mailbox, (int64_t)bytes, 1), schedule);
+    } else {
+        status = make_schedule(state, collective, wanted, bytes, schedule);
     }
-    status = make_schedule(state, collective, wanted, bytes, schedule);
     if (status) *schedule = NULL;
     return status == PDL_ERR_NOMEM ? status : PDL_OK;
 }
@@ -149,6 +158,7 @@ static bool matches(const pdl__state_t *state, const pdl__plan_t *plan, const pd
 static void forget(pdl__plan_t *plan)
 {
     pdl_executor_destroy(plan->executor);
+    for (int w = 0; w < PDL__WAYS; w++) pdl_executor_destroy(plan->way[w]);
     free(plan->counts);
     *plan = (pdl__plan_t){0};
 }
@@ -190,14 +200,14 @@ static pdl_status_t make_executor(pdl__state_t *state, pdl__plan_t *plan)
     return status == PDL_ERR_LIMIT || status == PDL_ERR_INPUT || status == PDL_ERR_UNSUPPORTED ? PDL_OK : status;
 }
 
-pdl_status_t pdl__plan(pdl__state_t *state, const pdl__plan_t *wanted, pdl_executor_t **executor)
+pdl_status_t pdl__plan(pdl__state_t *state, const pdl__plan_t *wanted, pdl__plan_t **found)
 {
     pdl__plan_t *plan;
-    pdl_status_t status;
+    pdl_status_t status = PDL_OK;
 
     for (int i = 0; i < PDL__PLANS; i++) {
         if (!matches(state, &state->plan[i], wanted)) continue;
-        *executor = state->plan[i].executor;
+        *found = &state->plan[i];
         return PDL_OK;
     }
     plan = &state->plan[state->next_plan];
@@ -210,9 +220,10 @@ pdl_status_t pdl__plan(pdl__state_t *state, const pdl__plan_t *wanted, pdl_execu
         memcpy(plan->counts, wanted->counts, (size_t)state->ranks * sizeof(*plan->counts));
     }
     plan->executor = NULL;
-    status = make_executor(state, plan);
+    plan->tried = pdl__ways_are_tried(state, plan);
+    if (!plan->tried) status = make_executor(state, plan);
     plan->used = status == PDL_OK;
-    *executor = plan->executor;
+    *found = plan;
     return status;
 }
 
@@ -220,4 +231,5 @@ void pdl__plans_fini(pdl__state_t *state)
 {
     for (int i = 0; i < PDL__PLANS; i++) forget(&state->plan[i]);
     for (int c = 0; c < PDL_COLL_COUNT; c++) free(state->price[c]);
+    free(state->ways);
 }

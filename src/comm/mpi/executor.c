@@ -90,8 +90,9 @@ static pdl_status_t make_messages(pdl_executor_t *executor, const pdl_executor_s
     int     narrow;
 
     executor->steps.extent = executor->reducer.extent;
-    if (pdl__mailbox_takes(spec->mailbox, spec->elements * executor->steps.extent, executor->steps.extent))
-        executor->mailbox = spec->mailbox;
+    int64_t bytes = spec->all_shared ? 0 : spec->elements * executor->steps.extent;
+
+    if (pdl__mailbox_takes(spec->mailbox, bytes, executor->steps.extent)) executor->mailbox = spec->mailbox;
     if (executor->mailbox != NULL && chunk > PDL__MAILBOX_SLOT_BYTES) chunk = PDL__MAILBOX_SLOT_BYTES;
     executor->steps.ops = executor->mailbox != NULL ? &pdl__mailbox_ops : &ops;
     pdl_status_t status = pdl__mpi_count(chunk / executor->steps.extent, &narrow);

@@ -24,6 +24,7 @@
 #define MOST_RANKS 8  /* channels grow as their square */
 #define MOST_LIVE  16 /* segments of a process that makes them: a program may have any number of communicators */
 #define LINE       128
+#define PAGE_BYTES 4096
 #define LOOKS      100  /* in vain, after which MPI is given time, ... */
 #define PATIENCE   1000 /* ... others are given the core, ... */
 #define SHORT      20   /* ... and so many where this was needed the last time */
@@ -83,6 +84,20 @@ static channel_t *map(const char *name, size_t bytes, bool create)
     return memory == MAP_FAILED ? NULL : memory;
 }
 
+/* The first message through a slot would otherwise pay for its pages. */
+static void touch(const pdl_mailbox_t *mailbox)
+{
+    for (int other = 0; other < mailbox->ranks; other++) {
+        const volatile char *in = (const char *)&mailbox->channel[other * mailbox->ranks + mailbox->rank];
+        volatile char       *out = (char *)&mailbox->channel[mailbox->rank * mailbox->ranks + other];
+
+        for (size_t at = 0; at < sizeof(channel_t); at += PAGE_BYTES) {
+            (void)in[at];
+            out[at] = 0; /* as it is in a new segment, which nobody uses yet */
+        }
+    }
+}
+
 /* All ranks map it, or none; the first one decides. */
 static pdl_status_t join(pdl_mailbox_t *mailbox)
 {
@@ -102,6 +117,7 @@ static pdl_status_t join(pdl_mailbox_t *mailbox)
     if (status || name[0] == '\0') return status;
     if (mailbox->rank != 0) mailbox->channel = map(name, bytes, false);
     here = mailbox->channel != NULL;
+    if (here) touch(mailbox);
     status =
         PDL_MPI(pdl__mpi->Allreduce(&here, &all, 1, pdl__mpi->int64, pdl__mpi->op[PDL__OP_MIN], mailbox->comm));
     if (mailbox->rank == 0) shm_unlink(name);
