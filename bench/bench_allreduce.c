@@ -10,7 +10,7 @@
 
 #define MOST_ROUNDS 4000
 #define LEAST       15
-#define FIRST       20 /* calls in which auto still tries what is fastest */
+#define FIRST       30 /* calls in which auto still tries what is fastest */
 
 static int compare(const void *a, const void *b)
 {

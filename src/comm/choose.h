@@ -23,10 +23,9 @@ pdl_status_t pdl__network_schedule(pdl_topology_t *network, pdl_collective_t col
                                    int64_t bytes, int64_t segments, pdl_schedule_t **schedule);
 /* How an allreduce goes whose ranks are all on one machine. */
 typedef enum pdl__way {
-    PDL__WAY_LIBRARY,  /* as the MPI library's own */
-    PDL__WAY_SHARED,   /* a schedule of ours through memory that the ranks share */
-    PDL__WAY_MESSAGES, /* a schedule of ours by MPI's messages */
-    PDL__WAYS
+    PDL__WAY_LIBRARY, /* as the MPI library's own */
+    PDL__WAY_SHARED,  /* a schedule of ours through memory that the ranks share */
+    PDL__WAY_MESSAGES /* a schedule of ours by MPI's messages */
 } pdl__way_t;
 
 /* The largest vector that goes through memory that ranks share: PARADL_SHARED, or what was measured to be best. */

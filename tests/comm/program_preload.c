@@ -67,7 +67,7 @@ static void allreduce(MPI_Comm comm, int rank, int ranks, int count)
 /* Sums that are rounded have the same bits in every call, whatever the library tries meanwhile. */
 static void the_same_bits_in_every_call(void)
 {
-    enum { CALLS = 30, SIZES = 3 };
+    enum { CALLS = 40, SIZES = 3 };
     static const int counts[SIZES] = {70, 20000, 20011};
     double          *input = reserve(20011, sizeof(*input)), *first = reserve(20011, sizeof(*first)),
            *output = reserve(20011, sizeof(*output));

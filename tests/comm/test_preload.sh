@@ -34,13 +34,13 @@ grep -q "allreduce of .* on 3 ranks: recmul" err || fail "recmul was not chosen:
 
 # Two ranks try what is fastest, three ranks and a choice of the user do not.
 preload 2 PARADL_VERBOSE=1
-says 2 "the fastest of three ways in 6 calls each"
+says 2 "the fastest of 4 ways in 6 calls each"
 preload 2 PARADL_VERBOSE=1 PARADL_ALLREDUCE=ring
-says 0 "the fastest of three ways"
+says 0 "the fastest of 4 ways"
 preload 2 PARADL_VERBOSE=1 PARADL_SHARED=0
-says 0 "the fastest of three ways"
+says 0 "the fastest of 4 ways"
 preload 3 PARADL_VERBOSE=1
-says 0 "the fastest of three ways"
+says 0 "the fastest of 4 ways"
 
 preload 3 PARADL_VERBOSE=1 PARADL_ALLREDUCE=rshd
 says 1 "for which no algorithm fits these ranks or is faster: left to the MPI library"

@@ -4,8 +4,6 @@
 #ifndef PDL_COMM_INTERPOSE_H
 #define PDL_COMM_INTERPOSE_H
 
-#include "comm/choose.h"
-
 #include <paradl/comm/comm.h>
 #include <paradl/topo/topo.h>
 
@@ -54,6 +52,7 @@ typedef struct pdl__operation {
 } pdl__operation_t;
 
 #define PDL__PLANS 16
+#define PDL__TRIED 4 /* ways of an allreduce */
 
 typedef struct pdl__plan {
     pdl_collective_t collective;
@@ -63,7 +62,8 @@ typedef struct pdl__plan {
     int64_t         *counts;   /* or NULL */
     pdl_executor_t  *executor; /* NULL: there is no schedule for this, the library does it */
     bool             tried;    /* in several ways (ways.c), in place of `executor` */
-    pdl_executor_t  *way[PDL__WAYS];
+    int              range;    /* of sizes, in which its own lies */
+    pdl_executor_t  *way[PDL__TRIED];
     bool             used;
 } pdl__plan_t;
 
@@ -104,11 +104,13 @@ pdl_status_t pdl__choose_by_price(pdl__state_t *state, pdl_collective_t collecti
                                   pdl_schedule_t **schedule);
 
 /* Whether the calls of a plan try several ways in turns, and such a call. */
-bool         pdl__ways_are_tried(const pdl__state_t *state, const pdl__plan_t *plan);
+bool         pdl__ways_are_tried(const pdl__state_t *state, pdl__plan_t *plan);
 pdl_status_t pdl__ways_run(pdl__state_t *state, pdl__plan_t *plan, const void *input, void *data);
 
 /* The plan of a call, from those of the communicator. Where no ways are tried and it has no executor, the call is left to the library. */
 pdl_status_t pdl__plan(pdl__state_t *state, const pdl__plan_t *wanted, pdl__plan_t **found);
+/* How often plans went: one that was found is still there while this has not changed. */
+unsigned pdl__plans_forgotten(void);
 /* What is left of a state apart from its communicators. */
 void pdl__plans_fini(pdl__state_t *state);
 

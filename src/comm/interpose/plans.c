@@ -76,7 +76,7 @@ static pdl_status_t find_prices(pdl__state_t *state, pdl_collective_t collective
 }
 
 /* The cheapest algorithm by start-ups, bytes and reduction; NULL: none supports these ranks. */
-static const char *find_cheapest(const pdl__state_t *state, pdl_collective_t collective, double bytes, bool shared)
+static const char *find_cheapest(const pdl__state_t *state, pdl_collective_t collective, double bytes)
 {
     const char *const *names = pdl_coll_algorithms(collective);
     const char        *cheapest = NULL;
@@ -84,7 +84,8 @@ static const char *find_cheapest(const pdl__state_t *state, pdl_collective_t col
 
     for (int i = 0; names[i] != NULL; i++) {
         const pdl_coll_price_t *price = &state->price[collective][i];
-        bool   agrees = state->one_node && !shared && bytes * price->bytes > HANDSHAKE_BYTES * price->startups;
+        bool agrees = state->one_node && !pdl__mailbox_takes(state->mailbox, (int64_t)bytes, 1) &&
+                      bytes * price->bytes > HANDSHAKE_BYTES * price->startups;
         double seconds =
             price->startups * (agrees ? 1 + HANDSHAKE_STARTUPS : 1) * state->latency_s +
             bytes * (price->bytes / state->bytes_per_s + price->reduced_bytes * SECONDS_PER_REDUCED_BYTE);
@@ -115,17 +116,6 @@ static pdl_status_t choose_on_network(const pdl__state_t *state, pdl_collective_
                                  schedule);
 }
 
-pdl_status_t pdl__choose_by_price(pdl__state_t *state, pdl_collective_t collective, double bytes, bool shared,
-                                  pdl_schedule_t **schedule)
-{
-    const char  *cheapest;
-    pdl_status_t status = state->price[collective] == NULL ? find_prices(state, collective) : PDL_OK;
-
-    if (status) return status;
-    cheapest = find_cheapest(state, collective, bytes, shared);
-    return cheapest != NULL ? make_schedule(state, collective, cheapest, bytes, schedule) : PDL_OK;
-}
-
 pdl_status_t pdl__choose(pdl__state_t *state, pdl_collective_t collective, const char *wanted, double bytes,
                          pdl_schedule_t **schedule)
 {
@@ -137,11 +127,12 @@ pdl_status_t pdl__choose(pdl__state_t *state, pdl_collective_t collective, const
         if (collective == PDL_COLL_ALLREDUCE && state->one_node &&
             pdl__choose_way(state->ranks, pdl__mailbox_limit(state->mailbox), bytes) == PDL__WAY_LIBRARY)
             return PDL_OK;
-        status = pdl__choose_by_price(state, collective, bytes,
-                                      pdl__mailbox_takes(state->mailbox, (int64_t)bytes, 1), schedule);
-    } else {
-        status = make_schedule(state, collective, wanted, bytes, schedule);
+        if (state->price[collective] == NULL) status = find_prices(state, collective);
+        if (status) return status;
+        wanted = find_cheapest(state, collective, bytes);
+        if (wanted == NULL) return PDL_OK;
     }
+    status = make_schedule(state, collective, wanted, bytes, schedule);
     if (status) *schedule = NULL;
     return status == PDL_ERR_NOMEM ? status : PDL_OK;
 }
@@ -155,10 +146,18 @@ static bool matches(const pdl__state_t *state, const pdl__plan_t *plan, const pd
            memcmp(plan->counts, wanted->counts, (size_t)state->ranks * sizeof(*plan->counts)) == 0;
 }
 
+static _Atomic unsigned forgotten;
+
+unsigned pdl__plans_forgotten(void)
+{
+    return forgotten;
+}
+
 static void forget(pdl__plan_t *plan)
 {
+    forgotten++;
     pdl_executor_destroy(plan->executor);
-    for (int w = 0; w < PDL__WAYS; w++) pdl_executor_destroy(plan->way[w]);
+    for (int w = 0; w < PDL__TRIED; w++) pdl_executor_destroy(plan->way[w]);
     free(plan->counts);
     *plan = (pdl__plan_t){0};
 }

@@ -6,6 +6,7 @@
  * Sizes between two powers of two are tried together: a program with many sizes is done after a few calls, and plans that are made anew
  * know what is best.
  */
+#include "comm/choose.h"
 #include "comm/interpose/interpose.h"
 
 #include "base/clock.h"
@@ -21,13 +22,22 @@
 
 enum { TRIES = 6, RANGES = 64 };
 
+/* With one message, or with two of half the bytes. */
+static const struct {
+    pdl__way_t  way;
+    const char *algorithm, *words;
+} candidates[PDL__TRIED] = {{PDL__WAY_LIBRARY, NULL, "left to the MPI library"},
+                            {PDL__WAY_SHARED, "rdb", "rdb through memory that they share"},
+                            {PDL__WAY_SHARED, "ring", "ring through memory that they share"},
+                            {PDL__WAY_MESSAGES, "ring", "ring by messages of MPI"}};
+
 /* Sizes from one power of two to the next. */
 typedef struct range {
-    double     moment_s[2][PDL__WAYS][TRIES]; /* of beginning and end */
-    double     bytes[PDL__WAYS][TRIES];
-    int        calls;
-    bool       settled;
-    pdl__way_t way; /* once they are settled */
+    double moment_s[2][PDL__TRIED][TRIES]; /* of beginning and end */
+    double bytes[PDL__TRIED][TRIES];
+    int    calls;
+    bool   settled;
+    int    way; /* once they are settled: a candidate */
 } range_t;
 
 typedef struct pdl__ways {
@@ -42,23 +52,24 @@ static double bytes_of(const pdl__plan_t *plan)
     return (double)plan->elements * (double)size;
 }
 
-bool pdl__ways_are_tried(const pdl__state_t *state, const pdl__plan_t *plan)
+bool pdl__ways_are_tried(const pdl__state_t *state, pdl__plan_t *plan)
 {
+    plan->range = ilogb(fmax(bytes_of(plan), 1));
     return plan->collective == PDL_COLL_ALLREDUCE && state->network == NULL &&
            strcmp(pdl__settings()->algorithm[PDL_COLL_ALLREDUCE], "auto") == 0 &&
            (plan->op == MPI_SUM || plan->op == MPI_PROD) &&
            pdl__ways_differ(state->ranks, pdl__mailbox_limit(state->mailbox), bytes_of(plan));
 }
 
-/* The executor of a way, which the library's does not need. */
-static pdl_status_t make_way(pdl__state_t *state, pdl__plan_t *plan, pdl__way_t way)
+/* The executor of a candidate, which the library does not need. */
+static pdl_status_t make_way(pdl__state_t *state, pdl__plan_t *plan, int candidate)
 {
-    bool            shared = way == PDL__WAY_SHARED;
+    bool            shared = candidates[candidate].way == PDL__WAY_SHARED;
     pdl_schedule_t *schedule = NULL;
     pdl_status_t    status;
 
-    if (way == PDL__WAY_LIBRARY || plan->way[way] != NULL) return PDL_OK;
-    status = pdl__choose_by_price(state, plan->collective, bytes_of(plan), shared, &schedule);
+    if (candidates[candidate].way == PDL__WAY_LIBRARY || plan->way[candidate] != NULL) return PDL_OK;
+    status = pdl__choose(state, plan->collective, candidates[candidate].algorithm, bytes_of(plan), &schedule);
     if (!status && schedule != NULL)
         status = pdl_executor_create(&(pdl_executor_spec_t){.schedule = schedule,
                                                             .comm = state->comm,
@@ -68,29 +79,26 @@ static pdl_status_t make_way(pdl__state_t *state, pdl__plan_t *plan, pdl__way_t 
                                                             .chunk_bytes = pdl__settings()->chunk_bytes,
                                                             .mailbox = shared ? state->mailbox : NULL,
                                                             .all_shared = shared},
-                                     &plan->way[way]);
+                                     &plan->way[candidate]);
     pdl_schedule_destroy(schedule);
     return status;
 }
 
-static pdl_status_t run_way(const pdl__state_t *state, const pdl__plan_t *plan, pdl__way_t way, const void *input,
+static pdl_status_t run_way(const pdl__state_t *state, const pdl__plan_t *plan, int way, const void *input,
                             void *data)
 {
     if (plan->way[way] != NULL) return pdl_executor_run(plan->way[way], input == MPI_IN_PLACE ? NULL : input, data);
     return PDL_MPI(PMPI_Allreduce(input, data, (int)plan->elements, plan->type, plan->op, state->comm));
 }
 
-static void say_choice(const pdl__state_t *state, double bytes, pdl__way_t way)
+static void say_choice(const pdl__state_t *state, double bytes, int candidate)
 {
-    static const char *const words[PDL__WAYS] = {[PDL__WAY_LIBRARY] = "left to the MPI library",
-                                                 [PDL__WAY_SHARED] = "through memory that they share",
-                                                 [PDL__WAY_MESSAGES] = "by messages of MPI"};
-    char                     text[PDL_FORMAT_SIZE];
+    char text[PDL_FORMAT_SIZE];
 
     if (pdl__settings()->verbose && state->rank == 0)
         fprintf(stderr,
-                "paradl-mpi: allreduce of about %s on 2 ranks: %s, the fastest of three ways in %d calls each\n",
-                pdl_format_bytes(bytes, text), words[way], TRIES);
+                "paradl-mpi: allreduce of about %s on 2 ranks: %s, the fastest of %d ways in %d calls each\n",
+                pdl_format_bytes(bytes, text), candidates[candidate].words, PDL__TRIED, TRIES);
 }
 
 /* Of each call what passes from the last rank's beginning to the last one's end: both read the same clock. The shortest counts, since all
@@ -99,15 +107,15 @@ static pdl_status_t settle(const pdl__state_t *state, range_t *range, double byt
 {
     double       least = INFINITY;
     pdl_status_t status = PDL_MPI(
-        PMPI_Allreduce(MPI_IN_PLACE, range->moment_s, 2 * PDL__WAYS * TRIES, MPI_DOUBLE, MPI_MAX, state->comm));
+        PMPI_Allreduce(MPI_IN_PLACE, range->moment_s, 2 * PDL__TRIED * TRIES, MPI_DOUBLE, MPI_MAX, state->comm));
 
-    for (int i = 0; i < PDL__WAYS * TRIES && !status; i++) {
+    for (int i = 0; i < PDL__TRIED * TRIES && !status; i++) {
         int    w = i / TRIES, t = i % TRIES;
         double seconds = (range->moment_s[1][w][t] - range->moment_s[0][w][t]) / range->bytes[w][t];
 
         if (seconds >= least) continue;
         least = seconds;
-        range->way = (pdl__way_t)w;
+        range->way = w;
     }
     range->settled = !status;
     if (!status) say_choice(state, bytes, range->way);
@@ -116,8 +124,7 @@ static pdl_status_t settle(const pdl__state_t *state, range_t *range, double byt
 
 static pdl_status_t try_way(pdl__state_t *state, pdl__plan_t *plan, range_t *range, const void *input, void *data)
 {
-    pdl__way_t   way = (pdl__way_t)(range->calls % PDL__WAYS);
-    int          try = range->calls / PDL__WAYS;
+    int          way = range->calls % PDL__TRIED, try = range->calls / PDL__TRIED;
     pdl_status_t status = make_way(state, plan, way);
 
     if (status) return status;
@@ -125,7 +132,7 @@ static pdl_status_t try_way(pdl__state_t *state, pdl__plan_t *plan, range_t *ran
     range->moment_s[0][way][try] = pdl__seconds();
     status = run_way(state, plan, way, input, data);
     range->moment_s[1][way][try] = pdl__seconds();
-    if (!status && ++range->calls == PDL__WAYS * TRIES) status = settle(state, range, bytes_of(plan));
+    if (!status && ++range->calls == PDL__TRIED * TRIES) status = settle(state, range, bytes_of(plan));
     return status;
 }
 
@@ -136,7 +143,7 @@ pdl_status_t pdl__ways_run(pdl__state_t *state, pdl__plan_t *plan, const void *i
 
     if (state->ways == NULL) state->ways = calloc(1, sizeof(*state->ways));
     if (state->ways == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
-    range = &state->ways->range[ilogb(bytes_of(plan))];
+    range = &state->ways->range[plan->range];
     if (!range->settled) return try_way(state, plan, range, input, data);
     status = make_way(state, plan, range->way);
     return status ? status : run_way(state, plan, range->way, input, data);
