@@ -77,6 +77,12 @@ SCRIPT
     ! SWAP=1 ranks 4 sh named.sh "$PARADL" coll bench --network measured.yaml --max-bytes 4KiB >out 2>err ||
         fail "hosts in another order were taken"
     says "in another order"
+    sed "/^levels:/,/^  -/d" "$SOURCE/share/systems/local.yaml" >four.yaml
+    printf 'levels:\n  - {name: network, transport: ethernet, fanout: 4, bandwidth: 1GB/s, latency: 0}\nnetwork: measured.yaml\n' >>four.yaml
+    training=(train --model lenet --data synthetic --samples 64 --batch 16 --steps 1 --no-valid --quiet --strategy data --system four.yaml)
+    SWAP=0 ranks 4 sh named.sh "$PARADL" "${training[@]}" >out 2>err || fail "train in the same order: $(head -c 300 err)"
+    ! SWAP=1 ranks 4 sh named.sh "$PARADL" "${training[@]}" >out 2>err || fail "train took hosts in another order"
+    says "in another order"
 fi
 
 "$PARADL" coll list >out || fail "coll list"

@@ -9,6 +9,7 @@
 #define PARADL_NETWORK_H
 
 #include <paradl/base/status.h>
+#include <paradl/comm/ranks.h>
 #include <paradl/topo/topo.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -26,6 +27,9 @@ typedef struct pdl_network_options {
    latencies and message layer that were measured, the same on every rank. */
 pdl_status_t pdl_network_measure(const pdl_topology_t *shape, const pdl_network_options_t *options,
                                  pdl_topology_spec_t *spec, int *rank);
+
+/* Collective. Refuses a network that was measured with as many hosts, but others or with the ranks on these in another order. */
+pdl_status_t pdl_network_check_hosts(pdl_ranks_t *ranks, const pdl_topology_t *network);
 
 #ifdef __cplusplus
 }

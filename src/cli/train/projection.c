@@ -3,6 +3,7 @@
  */
 #include "cli/train/job.h"
 
+#include <paradl/comm/network.h>
 #include <paradl/oracle/search.h>
 #include <paradl/plan/collectives.h>
 #include <paradl/topo/topo.h>
@@ -76,13 +77,14 @@ static void project_plan(pdl__train_job_t *job, const pdl_system_t *system, cons
     pdl_oracle_destroy(oracle);
 }
 
-/* A network that was measured says into which messages sums are cut there. */
-static void cut_messages(pdl__train_job_t *job, const pdl_system_t *system)
+/* A network that was measured says into which messages sums are cut there; of a job whose hosts are in another order it says nothing. */
+static pdl_status_t use_network(pdl__train_job_t *job, const pdl_system_t *system)
 {
     const pdl_topology_t *network;
 
-    if (pdl_topology_network(system, &network) == PDL_OK && network != NULL)
-        job->options.session.chunk_bytes = (int64_t)pdl_topology_get_spec(network)->messages.chunk_bytes;
+    if (pdl_topology_network(system, &network) != PDL_OK || network == NULL) return PDL_OK;
+    job->options.session.chunk_bytes = (int64_t)pdl_topology_get_spec(network)->messages.chunk_bytes;
+    return pdl_network_check_hosts(job->ranks, network);
 }
 
 /* Settles and projects the plan with its batch cut as the session will cut it. A round is no update of the plan, so there is
@@ -92,6 +94,7 @@ static pdl_status_t settle_on_system(pdl__train_job_t *job, pdl_plan_t *plan)
     bool                asked = pdl__option_changed(pdl__train_option_table, "system", job->values);
     const pdl_system_t *system = NULL;
     pdl_parameters_t    parameters;
+    pdl_status_t        status;
 
     plan->micro_batches *= pdl_session_workers(plan, pdl__job_workers(job));
     job->described = true;
@@ -102,12 +105,13 @@ static pdl_status_t settle_on_system(pdl__train_job_t *job, pdl_plan_t *plan)
         pdl_system_destroy(system);
         return asked ? PDL_ERR_INPUT : PDL_OK;
     }
-    cut_messages(job, system);
-    if (!pdl_parameters_choose(NULL, system, &parameters) && !pdl_search_settle(system, &parameters, plan) &&
-        job->options.aggregate.kind == PDL_AGGREGATE_STEP && job->described)
+    status = use_network(job, system);
+    if (!status && !pdl_parameters_choose(NULL, system, &parameters) &&
+        !pdl_search_settle(system, &parameters, plan) && job->options.aggregate.kind == PDL_AGGREGATE_STEP &&
+        job->described)
         project_plan(job, system, &parameters, plan);
     pdl_system_destroy(system);
-    return PDL_OK;
+    return status;
 }
 
 /* One line on what a plan file left open. */

@@ -6,8 +6,9 @@
  */
 #include "comm/interpose/interpose.h"
 
+#include "comm/hosts.h"
 #include "comm/mpi/check.h"
-#include "comm/mpi/hosts.h"
+#include "comm/mpi/host_order.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -126,8 +127,11 @@ static pdl_status_t look_for_network(pdl__state_t *state)
     pdl_topology_t *network = pdl__settings()->network;
     pdl_status_t    status;
 
+    uint64_t order;
+
     if (network == NULL || state->ranks != pdl_topology_hosts(network)) return PDL_OK;
-    status = pdl__host_order_check(state->comm, network);
+    status = pdl__host_order_find(state->comm, &order);
+    if (!status) status = pdl__host_order_check(network, order);
     if (status == PDL_OK) state->network = network;
     if (status != PDL_ERR_INPUT) return status;
     if (!said) pdl__warn("PARADL_NETWORK", pdl_error_message());

@@ -9,8 +9,9 @@
 #include <paradl/comm/comm.h>
 
 #include "comm/choose.h"
+#include "comm/hosts.h"
 #include "comm/mpi/check.h"
-#include "comm/mpi/hosts.h"
+#include "comm/mpi/host_order.h"
 #include "comm/rounds.h"
 
 #include <paradl/sim/sim.h>
@@ -384,6 +385,14 @@ static pdl_status_t name_library(pdl_bench_t *bench)
     return PDL_OK;
 }
 
+static pdl_status_t check_hosts(MPI_Comm comm, const pdl_topology_t *network)
+{
+    uint64_t     order;
+    pdl_status_t status = pdl__host_order_find(comm, &order);
+
+    return status ? status : pdl__host_order_check(network, order);
+}
+
 static pdl_status_t run_all(const pdl_bench_options_t *options, pdl_bench_t *bench)
 {
     bench_run_t  run = {.options = options, .bench = bench, .comm = pdl__mpi->comm_null};
@@ -397,7 +406,7 @@ static pdl_status_t run_all(const pdl_bench_options_t *options, pdl_bench_t *ben
     if (!status && options->network != NULL && bench->ranks != pdl_topology_hosts(options->network))
         status = pdl_error(PDL_ERR_INPUT, "the job has %d ranks and the network %d hosts: start one rank on each",
                            bench->ranks, pdl_topology_hosts(options->network));
-    if (!status && options->network != NULL) status = pdl__host_order_check(run.comm, options->network);
+    if (!status && options->network != NULL) status = check_hosts(run.comm, options->network);
     if (!status) status = agree(run.comm, name_library(bench));
     if (!status && options->network == NULL) status = pdl_mailbox_create(run.comm, &run.mailbox);
     if (!status) status = measure_sizes(&run);

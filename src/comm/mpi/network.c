@@ -9,7 +9,7 @@
 #include <paradl/sim/sim.h>
 
 #include "comm/mpi/check.h"
-#include "comm/mpi/hosts.h"
+#include "comm/mpi/host_order.h"
 #include "comm/rounds.h"
 
 #include <math.h>
@@ -350,7 +350,7 @@ static pdl_status_t measure_all(measure_t *m, const pdl_network_options_t *optio
     if (m->out == NULL || m->in == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory for messages");
     spec->messages =
         (pdl_message_layer_t){.chunk_bytes = (double)(options->chunk_bytes > 0 ? options->chunk_bytes : EAGER)};
-    status = pdl__host_order(m->comm, &spec->messages.host_order);
+    status = pdl__host_order_find(m->comm, &spec->messages.host_order);
     if (m->talk != NULL && m->rank == 0) fputs("calibrate: rates and latencies of links\n", m->talk);
     if (!status) status = measure_links(m, spec);
     if (!status) status = measure_exchange(m, &spec->messages.exchange_bytes);
