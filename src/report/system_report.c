@@ -64,6 +64,7 @@ static pdl_status_t print_device(const pdl_system_t *system, FILE *stream)
     pdl_format_count(system->pe_count, text);
     snprintf(count, sizeof(count), "%s x %.100s", text, device->name);
     add_pair(table, "devices", count);
+    if (system->part_count > 0) add_pair(table, "below", "what every device has at the least");
     add_pair(table, "memory", pdl_format_bytes(device->memory_bytes, text));
     add_rate(table, "memory bandwidth", device->memory_bandwidth_bytes_per_s);
     add_peaks(table, device);
@@ -77,7 +78,7 @@ static pdl_status_t print_device(const pdl_system_t *system, FILE *stream)
         add_pair(table, "storage of a node holds", pdl_format_bytes(system->storage.local_bytes, text));
     if (system->storage.shared_bandwidth_bytes_per_s != system->storage.total_bandwidth_bytes_per_s)
         add_rate(table, "parallel file system", system->storage.shared_bandwidth_bytes_per_s);
-    if (device->power_w > 0) {
+    if (device->power_w > 0 && system->part_count == 0) {
         snprintf(count, sizeof(count), "%.0f W, idle %.0f W", device->power_w, device->idle_power_w);
         add_pair(table, "power", count);
     }
@@ -125,6 +126,11 @@ pdl_status_t pdl_report_system(const pdl_system_t *system, FILE *stream)
     pdl_status_t          status;
 
     fprintf(stream, "%s   %s\n\n", system->name, system->description != NULL ? system->description : "");
+    if (system->part_count > 0) {
+        status = pdl__print_system_parts(system, stream);
+        if (status) return status;
+        fputs("\n", stream);
+    }
     status = print_device(system, stream);
     if (status) return status;
     fputs("\n", stream);
@@ -212,6 +218,7 @@ pdl_status_t pdl_report_system_json(const pdl_system_t *system, FILE *stream)
     pdl_json_string(&json, "source", system->source);
     pdl_json_int(&json, "pe", system->pe_count);
     pdl__device_fields(&json, &system->device);
+    pdl__system_part_fields(&json, system);
     write_storage(&json, &system->storage);
     write_levels(&json, "levels", system->level, system->level_count);
     if (system->has_host_path) write_levels(&json, "host_path", system->host_level, system->level_count);

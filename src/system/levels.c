@@ -52,6 +52,8 @@ pdl_system_t pdl_system_widen(const pdl_system_t *system, int64_t ranks)
         /* A message waits until all of them have had their turn. */
         wide.level[0].latency_s += wide.device.slice_s * wide.device.sharers;
     }
+    /* Of several kinds of devices, any. */
+    wide.part_count = 0;
     wide.level[0].fanout = wide.host_level[0].fanout = ranks;
     wide.pe_count = ranks * (system->pe_count / system->level[0].fanout);
     return wide;
@@ -94,6 +96,10 @@ pdl_status_t pdl_system_check_devices(const pdl_system_t *system, int64_t device
     int64_t below = system->pe_count / system->level[top].fanout;
 
     if (devices <= system->pe_count) return PDL_OK;
+    if (system->part_count > 0)
+        return pdl_error(PDL_ERR_INPUT,
+                         "%lld devices, but %s has only %lld: ask for fewer, or give its parts more nodes",
+                         (long long)devices, system->name, (long long)system->pe_count);
     return pdl_error(PDL_ERR_INPUT,
                      "%lld devices, but %s has only %lld: ask for fewer, or for a larger machine with --set "
                      "levels.%d.fanout=%lld",
@@ -101,17 +107,26 @@ pdl_status_t pdl_system_check_devices(const pdl_system_t *system, int64_t device
                      (long long)((devices + below - 1) / below));
 }
 
-pdl_status_t pdl_system_check_precision(const pdl_system_t *system, pdl_precision_t precision)
+static pdl_status_t check_device(const pdl_system_t *system, const pdl_device_t *device, pdl_precision_t precision)
 {
-    const pdl_device_t *device = &system->device;
-    char                has[64] = "";
-    size_t              used = 0;
+    char   has[64] = "";
+    size_t used = 0;
 
     if (device->peak_flop_per_s[precision] > 0) return PDL_OK;
     for (int i = 0; i < PDL_PRECISION_COUNT && used < sizeof(has); i++)
         if (device->peak_flop_per_s[i] > 0)
             used += (size_t)snprintf(has + used, sizeof(has) - used, "%s%s", used > 0 ? ", " : "",
                                      pdl_precision_names[i]);
-    return pdl_error(PDL_ERR_INPUT, "%s, the device of %s, does not compute in %s: it has %s", device->name,
-                     system->name, pdl_precision_names[precision], has);
+    return pdl_error(PDL_ERR_INPUT, "%s, %s device of %s, does not compute in %s: it has %s", device->name,
+                     system->part_count > 0 ? "a" : "the", system->name, pdl_precision_names[precision], has);
+}
+
+pdl_status_t pdl_system_check_precision(const pdl_system_t *system, pdl_precision_t precision)
+{
+    pdl_status_t status = PDL_OK;
+
+    if (system->part_count == 0) return check_device(system, &system->device, precision);
+    for (int i = 0; i < system->part_count && !status; i++)
+        status = check_device(system, &system->part[i].device, precision);
+    return status;
 }

@@ -8,6 +8,7 @@
  *     device:
  *       {name, memory, memory_bandwidth, peak: {fp32: ..}, compute_units, launch, matrix_efficiency,
  *        memory_efficiency, fitted, power, idle_power, host_link, host_memory, host_update, reserved, copy_bandwidth, queue, issue, step, graphs, sharing, slice}
+ *     devices:           # in place of device, where nodes have different ones: see read_parts.c
  *     levels:            # innermost first
  *       - {name, transport, fanout, bandwidth, latency, ports, oversubscription, shared, congestion}
  *     host_path:         # optional: the same levels, in order, for transfers staged through host memory
@@ -27,9 +28,9 @@
  * below. A host path may leave out outer levels: those are as without it.
  */
 #include "system/fabric.h"
-#include "system/host_link.h"
 #include "system/measured.h"
 #include "system/network.h"
+#include "system/values.h"
 #include <paradl/base/arena.h>
 #include <paradl/base/share.h>
 #include <paradl/base/yaml.h>
@@ -48,32 +49,8 @@
 static const char *const root_keys[] = {"paradl",  "name",      "description", "source",           "device",
                                         "levels",  "host_path", "storage",     "cost_per_pe_hour", "parameters",
                                         "backend", "measured",  "operations",  "fabric",           "ownership",
-                                        "network", NULL};
+                                        "network", "devices",   NULL};
 static const char *const backends[] = {"cpu", "cuda"};
-static const char *const device_keys[] = {"name",
-                                          "memory",
-                                          "memory_bandwidth",
-                                          "peak",
-                                          "compute_units",
-                                          "launch",
-                                          "matrix_efficiency",
-                                          "memory_efficiency",
-                                          "fitted",
-                                          "power",
-                                          "idle_power",
-                                          "host_bandwidth",
-                                          "reserved",
-                                          "copy_bandwidth",
-                                          "host_link",
-                                          "host_memory",
-                                          "host_update",
-                                          "queue",
-                                          "issue",
-                                          "step",
-                                          "graphs",
-                                          "sharing",
-                                          "slice",
-                                          NULL};
 static const char *const level_keys[] = {"name",  "transport",        "fanout", "bandwidth",  "latency",
                                          "ports", "oversubscription", "shared", "congestion", NULL};
 static const char *const host_level_keys[] = {"name",    "transport",  "bandwidth",
@@ -84,157 +61,27 @@ static const char *const storage_keys[] = {"node_bandwidth", "total_bandwidth", 
 static const char *const local_keys[] = {"bandwidth", "capacity", NULL};
 static const char *const shared_keys[] = {"client_bandwidth", "bandwidth", "efficiency", NULL};
 
-/* The strings of the document go away with it; the system keeps copies. */
-static pdl_status_t keep_string(pdl_system_t *system, const pdl_yaml_t *mapping, const char *key, pdl_need_t need,
-                                const char **value)
-{
-    const char  *text = NULL;
-    pdl_status_t st = pdl_yaml_get_string(mapping, key, need, &text);
-
-    if (st || text == NULL) return st;
-    *value = pdl_arena_strdup(system->arena, text);
-    return *value == NULL ? PDL_ERR_NOMEM : PDL_OK;
-}
-
-/* A number that must be in [least, most]. */
-static pdl_status_t get_within(const pdl_yaml_t *mapping, const char *key, pdl_unit_t unit, pdl_need_t need,
-                               double least, double most, double *value)
-{
-    pdl_status_t st = pdl_yaml_get_number(mapping, key, unit, need, value);
-
-    if (st) return st;
-    const pdl_yaml_t *node = pdl_yaml_find(mapping, key);
-    if (node == NULL || (*value >= least && *value <= most)) return PDL_OK;
-    if (*value < least) return pdl_yaml_error(node, "%s must be at least %g", key, least);
-    return pdl_yaml_error(node, "%s must be at most %g", key, most);
-}
-
-static pdl_status_t get_positive(const pdl_yaml_t *mapping, const char *key, pdl_unit_t unit, pdl_need_t need,
-                                 double *value)
-{
-    pdl_status_t st = pdl_yaml_get_number(mapping, key, unit, need, value);
-
-    if (st) return st;
-    const pdl_yaml_t *node = pdl_yaml_find(mapping, key);
-    if (node != NULL && !(*value > 0)) return pdl_yaml_error(node, "%s must be greater than 0", key);
-    return PDL_OK;
-}
-
-static pdl_status_t get_share(const pdl_yaml_t *mapping, const char *key, double *value)
-{
-    pdl_status_t st = get_positive(mapping, key, PDL_UNIT_NONE, PDL_OPTIONAL, value);
-
-    if (st) return st;
-    if (*value > 1) return pdl_yaml_error(pdl_yaml_find(mapping, key), "%s is a share, at most 1", key);
-    return PDL_OK;
-}
-
-static pdl_status_t read_peaks(const pdl_yaml_t *node, pdl_device_t *device)
-{
-    const char  *keys[PDL_PRECISION_COUNT + 1] = {NULL};
-    pdl_status_t st = pdl_yaml_expect(node, PDL_YAML_MAPPING, "a mapping from precisions to FLOP/s");
-
-    if (st) return st;
-    for (int i = 0; i < PDL_PRECISION_COUNT; i++) {
-        keys[i] = pdl_precision_names[i];
-        st = get_positive(node, keys[i], PDL_UNIT_FLOP_RATE, PDL_OPTIONAL, &device->peak_flop_per_s[i]);
-        if (st) return st;
-    }
-    st = pdl_yaml_check_keys(node, keys);
-    if (st) return st;
-    if (!(device->peak_flop_per_s[PDL_FP32] > 0)) return pdl_yaml_error(node, "the peak for fp32 is missing");
-    return PDL_OK;
-}
-
-static pdl_status_t read_device_numbers(const pdl_yaml_t *node, pdl_device_t *device)
-{
-    int64_t      units = 1;
-    pdl_status_t st;
-
-    device->matrix_efficiency = device->memory_efficiency = device->sharers = 1;
-    st = get_positive(node, "memory", PDL_UNIT_BYTES, PDL_REQUIRED, &device->memory_bytes);
-    if (st) return st;
-    st = get_positive(node, "memory_bandwidth", PDL_UNIT_BYTE_RATE, PDL_REQUIRED,
-                      &device->memory_bandwidth_bytes_per_s);
-    if (st) return st;
-    st = pdl_yaml_get_int(node, "compute_units", 1, INT_MAX, PDL_OPTIONAL, &units);
-    if (st) return st;
-    device->compute_units = (int)units;
-    st = pdl_yaml_get_number(node, "launch", PDL_UNIT_SECONDS, PDL_OPTIONAL, &device->launch_s);
-    if (st) return st;
-    st = get_share(node, "matrix_efficiency", &device->matrix_efficiency);
-    if (st) return st;
-    st = get_share(node, "memory_efficiency", &device->memory_efficiency);
-    if (!st) st = pdl_yaml_get_bool(node, "fitted", PDL_OPTIONAL, &device->fitted);
-    if (st) return st;
-    st = pdl_yaml_get_number(node, "power", PDL_UNIT_WATT, PDL_OPTIONAL, &device->power_w);
-    if (st) return st;
-    st = pdl_yaml_get_number(node, "idle_power", PDL_UNIT_WATT, PDL_OPTIONAL, &device->idle_power_w);
-    if (st) return st;
-    st = pdl_yaml_get_number(node, "queue", PDL_UNIT_SECONDS, PDL_OPTIONAL, &device->queue_s);
-    if (!st) st = pdl_yaml_get_number(node, "issue", PDL_UNIT_SECONDS, PDL_OPTIONAL, &device->issue_s);
-    if (st) return st;
-    st = pdl_yaml_get_number(node, "step", PDL_UNIT_SECONDS, PDL_OPTIONAL, &device->step_s);
-    if (st) return st;
-    st = pdl_yaml_get_bool(node, "graphs", PDL_OPTIONAL, &device->graphs);
-    if (!st) st = get_share(node, "sharing", &device->sharing);
-    if (!st) st = pdl_yaml_get_number(node, "slice", PDL_UNIT_SECONDS, PDL_OPTIONAL, &device->slice_s);
-    if (st) return st;
-    st = pdl_yaml_get_number(node, "copy_bandwidth", PDL_UNIT_BYTE_RATE, PDL_OPTIONAL, &device->copy_bytes_per_s);
-    if (st) return st;
-    st = get_positive(node, "host_memory", PDL_UNIT_BYTES, PDL_OPTIONAL, &device->host_bytes);
-    if (!st)
-        st = get_positive(node, "host_update", PDL_UNIT_BYTE_RATE, PDL_OPTIONAL, &device->host_update_bytes_per_s);
-    if (st) return st;
-    return pdl_yaml_get_number(node, "reserved", PDL_UNIT_BYTES, PDL_OPTIONAL, &device->reserved_bytes);
-}
-
-static pdl_status_t read_device(const pdl_yaml_t *root, pdl_system_t *system)
-{
-    const pdl_yaml_t *node = pdl_yaml_find(root, "device"), *peak;
-    pdl_device_t     *device = &system->device;
-    pdl_status_t      st;
-
-    if (node == NULL) return pdl_yaml_error(root, "device is missing");
-    st = pdl_yaml_expect(node, PDL_YAML_MAPPING, "a description of the device");
-    if (st) return st;
-    st = keep_string(system, node, "name", PDL_REQUIRED, &device->name);
-    if (st) return st;
-    st = read_device_numbers(node, device);
-    if (!st) st = pdl__system_read_host_link(node, system);
-    if (!st) st = pdl_system_check_units(node);
-    if (st) return st;
-    peak = pdl_yaml_find(node, "peak");
-    if (peak == NULL) return pdl_yaml_error(node, "peak is missing");
-    st = read_peaks(peak, device);
-    if (st) return st;
-    st = pdl_yaml_check_keys(node, device_keys);
-    if (st) return st;
-    if (device->reserved_bytes >= device->memory_bytes)
-        return pdl_yaml_error(pdl_yaml_find(node, "reserved"), "reserved leaves no memory to work with");
-    return PDL_OK;
-}
-
 /* What levels[] and host_path[] have in common; `level` holds the defaults. */
 static pdl_status_t read_link(const pdl_yaml_t *node, pdl_system_t *system, pdl_level_t *level)
 {
-    pdl_status_t st = keep_string(system, node, "transport", PDL_OPTIONAL, &level->transport);
+    pdl_status_t st = pdl__system_string(system, node, "transport", PDL_OPTIONAL, &level->transport);
 
     if (st) return st;
-    st = get_within(node, "bandwidth", PDL_UNIT_BYTE_RATE, PDL_REQUIRED, 1, MOST_BANDWIDTH,
-                    &level->bandwidth_bytes_per_s);
+    st = pdl__system_within(node, "bandwidth", PDL_UNIT_BYTE_RATE, PDL_REQUIRED, 1, MOST_BANDWIDTH,
+                            &level->bandwidth_bytes_per_s);
     if (st) return st;
     st = pdl_yaml_get_number(node, "latency", PDL_UNIT_SECONDS, PDL_REQUIRED, &level->latency_s);
     if (st) return st;
-    st = get_within(node, "ports", PDL_UNIT_NONE, PDL_OPTIONAL, 1, MOST_LINKS, &level->ports);
+    st = pdl__system_within(node, "ports", PDL_UNIT_NONE, PDL_OPTIONAL, 1, MOST_LINKS, &level->ports);
     if (st) return st;
-    st = get_within(node, "oversubscription", PDL_UNIT_NONE, PDL_OPTIONAL, 1, MOST_LINKS, &level->oversubscription);
+    st = pdl__system_within(node, "oversubscription", PDL_UNIT_NONE, PDL_OPTIONAL, 1, MOST_LINKS,
+                            &level->oversubscription);
     if (st) return st;
     st = pdl_yaml_get_bool(node, "shared", PDL_OPTIONAL, &level->shared_medium);
     if (st) return st;
     st = pdl_system_check_units(node);
     if (st) return st;
-    return get_within(node, "congestion", PDL_UNIT_NONE, PDL_OPTIONAL, 1, MOST_LINKS, &level->congestion);
+    return pdl__system_within(node, "congestion", PDL_UNIT_NONE, PDL_OPTIONAL, 1, MOST_LINKS, &level->congestion);
 }
 
 /* Links into the group from below, that is, of all children together. */
@@ -251,7 +98,7 @@ static pdl_status_t read_level(const pdl_yaml_t *node, pdl_system_t *system)
     if (st) return st;
     *level = (pdl_level_t){.ports = 1, .oversubscription = 1, .congestion = 1};
     if (system->level_count >= 2) level->ports = ceil(links_from_below(level - 1) - 1e-9);
-    st = keep_string(system, node, "name", PDL_REQUIRED, &level->name);
+    st = pdl__system_string(system, node, "name", PDL_REQUIRED, &level->name);
     if (st) return st;
     st = pdl_yaml_get_int(node, "fanout", 1, INT_MAX, PDL_REQUIRED, &level->fanout);
     if (st) return st;
@@ -335,9 +182,10 @@ static pdl_status_t read_local(const pdl_yaml_t *node, pdl_storage_t *storage)
     if (node == NULL) return PDL_OK;
     st = pdl_yaml_expect(node, PDL_YAML_MAPPING, "a description of the storage of a node");
     if (st) return st;
-    st = get_positive(node, "bandwidth", PDL_UNIT_BYTE_RATE, PDL_OPTIONAL, &storage->local_bandwidth_bytes_per_s);
+    st = pdl__system_positive(node, "bandwidth", PDL_UNIT_BYTE_RATE, PDL_OPTIONAL,
+                              &storage->local_bandwidth_bytes_per_s);
     if (st) return st;
-    st = get_positive(node, "capacity", PDL_UNIT_BYTES, PDL_OPTIONAL, &storage->local_bytes);
+    st = pdl__system_positive(node, "capacity", PDL_UNIT_BYTES, PDL_OPTIONAL, &storage->local_bytes);
     if (st) return st;
     return pdl_yaml_check_keys(node, local_keys);
 }
@@ -349,12 +197,13 @@ static pdl_status_t read_shared(const pdl_yaml_t *node, pdl_storage_t *storage)
     if (node == NULL) return PDL_OK;
     st = pdl_yaml_expect(node, PDL_YAML_MAPPING, "a description of the parallel file system");
     if (st) return st;
-    st = get_positive(node, "client_bandwidth", PDL_UNIT_BYTE_RATE, PDL_OPTIONAL,
-                      &storage->client_bandwidth_bytes_per_s);
+    st = pdl__system_positive(node, "client_bandwidth", PDL_UNIT_BYTE_RATE, PDL_OPTIONAL,
+                              &storage->client_bandwidth_bytes_per_s);
     if (st) return st;
-    st = get_positive(node, "bandwidth", PDL_UNIT_BYTE_RATE, PDL_OPTIONAL, &storage->shared_bandwidth_bytes_per_s);
+    st = pdl__system_positive(node, "bandwidth", PDL_UNIT_BYTE_RATE, PDL_OPTIONAL,
+                              &storage->shared_bandwidth_bytes_per_s);
     if (st) return st;
-    st = get_share(node, "efficiency", &storage->shared_efficiency);
+    st = pdl__system_share(node, "efficiency", &storage->shared_efficiency);
     if (st) return st;
     return pdl_yaml_check_keys(node, shared_keys);
 }
@@ -405,17 +254,17 @@ static pdl_status_t read_root(const pdl_yaml_t *root, pdl_system_t *system)
     if (st) return st;
     st = pdl_yaml_check_keys(root, root_keys);
     if (st) return st;
-    st = keep_string(system, root, "name", PDL_REQUIRED, &system->name);
+    st = pdl__system_string(system, root, "name", PDL_REQUIRED, &system->name);
     if (st) return st;
-    st = keep_string(system, root, "description", PDL_OPTIONAL, &system->description);
+    st = pdl__system_string(system, root, "description", PDL_OPTIONAL, &system->description);
     if (st) return st;
-    st = keep_string(system, root, "source", PDL_OPTIONAL, &system->source);
+    st = pdl__system_string(system, root, "source", PDL_OPTIONAL, &system->source);
     if (st) return st;
-    st = keep_string(system, root, "parameters", PDL_OPTIONAL, &system->parameters);
+    st = pdl__system_string(system, root, "parameters", PDL_OPTIONAL, &system->parameters);
     if (st) return st;
-    st = read_device(root, system);
-    if (st) return st;
-    st = read_levels(root, system);
+    if (pdl_yaml_find(root, "devices") == NULL) st = pdl__system_read_device(root, system);
+    if (!st) st = read_levels(root, system);
+    if (!st) st = pdl__system_read_parts(root, system);
     if (st) return st;
     st = read_host_path(root, system);
     if (!st) st = pdl__system_read_network(root, system);

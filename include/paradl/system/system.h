@@ -164,11 +164,25 @@ typedef struct pdl_system_network {
     void (*destroy)(void *made);
 } pdl_system_network_t;
 
+/* Machines with several kinds of devices: nodes whose devices are alike, part after part (parts.c). */
+#define PDL_MAX_PARTS 4
+#define PDL_PART_NAME 32
+
+typedef struct pdl_system_part {
+    char         name[PDL_PART_NAME];
+    pdl_device_t device;
+    int64_t      nodes;            /* groups of level 0 */
+    double       cost_per_pe_hour; /* 0 unknown */
+    int          kind;             /* the first part with such devices: this one, or one before it */
+} pdl_system_part_t;
+
 typedef struct pdl_system {
-    const char   *name, *description, *source;
-    pdl_device_t  device;
-    pdl_level_t   level[PDL_MAX_LEVELS];
-    int           level_count;
+    const char       *name, *description, *source;
+    pdl_device_t      device; /* of several kinds: what every device has at the least */
+    pdl_system_part_t part[PDL_MAX_PARTS];
+    int               part_count; /* 0: all devices are alike */
+    pdl_level_t       level[PDL_MAX_LEVELS];
+    int               level_count;
     pdl_level_t   host_level[PDL_MAX_LEVELS]; /* the same levels for transfers staged through host memory, ... */
     bool          has_host_path;              /* ... or, when this is false, copies of level[] */
     pdl_storage_t storage;
@@ -198,7 +212,26 @@ pdl_status_t pdl_system_check_units(const pdl_yaml_t *mapping);
 pdl_status_t pdl_system_read_memory(const char *text, size_t length, const char *name, const pdl_system_t **system);
 void         pdl_system_destroy(const pdl_system_t *system);
 
-/* Whether the device computes in this precision; the message lists those it has. */
+/* Of machines with several kinds of devices. An order is one of the parts' n! by its number, 0 as in the description; ranks are on the
+   devices of its first part, then of its second one. */
+int64_t pdl_system_orders(const pdl_system_t *system);
+void    pdl_system_order(const pdl_system_t *system, int number, int order[PDL_MAX_PARTS]);
+/* The order in which parts have these names; a message names those that the machine has. */
+pdl_status_t pdl_system_find_order(const pdl_system_t *system, const char (*names)[PDL_PART_NAME], int count,
+                                   int *number);
+/* The kinds of devices, as a set of parts (1 << kind), of every rank whose number over `stride` is `stage` modulo `stages`, of `ranks`. */
+unsigned pdl_system_kinds(const pdl_system_t *system, int order, int64_t ranks, int64_t stages, int64_t stride,
+                          int64_t stage);
+/* How many of the first `ranks` devices are of each kind. */
+void pdl_system_count_kinds(const pdl_system_t *system, int order, int64_t ranks, int64_t count[PDL_MAX_PARTS]);
+/* What one of the first `ranks` devices costs an hour, on average; 0 where that is not known of all. */
+double pdl_system_price(const pdl_system_t *system, int order, int64_t ranks);
+/* What both devices have at the least; the name is that of the first. */
+pdl_device_t pdl_device_weaker(const pdl_device_t *a, const pdl_device_t *b);
+/* Operations per second of the first `ranks` devices, on average. */
+double pdl_system_peak(const pdl_system_t *system, int order, int64_t ranks, pdl_precision_t precision);
+
+/* Whether all devices compute in this precision; the message lists those that one has. */
 pdl_status_t pdl_system_check_precision(const pdl_system_t *system, pdl_precision_t precision);
 
 /* Whether there are so many of its devices. */
