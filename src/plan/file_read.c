@@ -291,6 +291,28 @@ static pdl_status_t read_memory(const pdl_yaml_t *root, pdl_plan_t *plan)
     return PDL_OK;
 }
 
+/* Which parts the machine has is known where the plan is timed. */
+static pdl_status_t read_parts(const pdl_yaml_t *root, pdl_plan_t *plan)
+{
+    const pdl_yaml_t *list = pdl_yaml_find(root, "parts");
+    pdl_status_t      st = PDL_OK;
+
+    if (list == NULL) return PDL_OK;
+    st = pdl_yaml_expect(list, PDL_YAML_SEQUENCE, "the parts of the machine, such as [a100, v100]");
+    if (st == PDL_OK && (pdl_yaml_size(list) == 0 || pdl_yaml_size(list) > PDL_MAX_PARTS))
+        st = pdl_yaml_error(list, "expected 1 to %d parts, found %zu", PDL_MAX_PARTS, pdl_yaml_size(list));
+    for (size_t i = 0; st == PDL_OK && i < pdl_yaml_size(list); i++) {
+        const char *name;
+
+        st = pdl_yaml_string(pdl_yaml_item(list, i), &name);
+        if (st == PDL_OK && (name[0] == '\0' || strlen(name) >= PDL_PART_NAME))
+            st = pdl_yaml_error(pdl_yaml_item(list, i), "expected the name of a part, of 1 to %d characters",
+                                PDL_PART_NAME - 1);
+        if (st == PDL_OK) memcpy(plan->part[plan->part_count++], name, strlen(name) + 1);
+    }
+    return st;
+}
+
 static pdl_status_t read_settings(const pdl_yaml_t *root, pdl_plan_t *plan)
 {
     int          precision = (int)plan->precision, optimizer = (int)plan->optimizer, mode = (int)plan->run_mode;
@@ -344,10 +366,11 @@ static pdl_status_t read_subject(const pdl_yaml_t *root, const char *plan, pdl_p
 /* Memory comes before the modes because a preset looks at sequence_parallel, its blocks after the stages. */
 static pdl_status_t read_plan(const pdl_yaml_t *root, const char *plan, pdl_plan_file_t *file)
 {
-    static const char *const keys[] = {"paradl",      "model",       "model_hash", "system",          "data",
-                                       "strategy",    "mesh",        "modes",      "pipeline",        "memory",
-                                       "collectives", "precision",   "optimizer",  "sync_batch_norm", "mode",
-                                       "projected",   "data_policy", NULL};
+    static const char *const keys[] = {"paradl",      "model",           "model_hash",  "system",
+                                       "data",        "strategy",        "mesh",        "modes",
+                                       "pipeline",    "memory",          "collectives", "precision",
+                                       "optimizer",   "sync_batch_norm", "mode",        "projected",
+                                       "data_policy", "parts",           NULL};
     pdl_status_t             st = pdl_yaml_check_format(root, "plan");
 
     if (st == PDL_OK) st = pdl_yaml_check_keys(root, keys);
@@ -358,6 +381,7 @@ static pdl_status_t read_plan(const pdl_yaml_t *root, const char *plan, pdl_plan
     if (st == PDL_OK) st = pdl__blocks_read(pdl_yaml_find(root, "memory"), file->plan);
     if (st == PDL_OK) st = pdl__plan_read_collectives(root, file);
     if (st == PDL_OK) st = read_settings(root, file->plan);
+    if (st == PDL_OK) st = read_parts(root, file->plan);
     if (st == PDL_OK) st = pdl__data_policy_read(root, &file->plan->data_policy);
     if (st == PDL_OK) st = read_projection(root, file);
     return st;

@@ -63,6 +63,19 @@ static void write_mesh(const pdl_mesh_t *mesh, FILE *stream)
     fputs("]\n", stream);
 }
 
+static void write_parts(const pdl_plan_t *plan, FILE *stream)
+{
+    if (plan->part_count == 0) return;
+    fputs("parts: [", stream);
+    for (int i = 0; i < plan->part_count; i++) {
+        fputs(i > 0 ? ", " : "", stream);
+        pdl_yaml_write_quoted(plan->part[i], stream);
+    }
+    fputs("]", stream);
+    if (plan->stage_devices[0] != '\0') fprintf(stream, " # %s", plan->stage_devices);
+    fputs("\n", stream);
+}
+
 static void write_mode(const pdl_mesh_t *mesh, int axis, const pdl_modes_t *modes, FILE *stream)
 {
     char name[PDL__AXIS_NAME_SIZE];
@@ -236,6 +249,7 @@ static pdl_status_t write_cut(const pdl_plan_t *plan, FILE *stream)
     if (st != PDL_OK) return st;
     pdl_plan_drop_unit_axes(brief);
     write_mesh(&brief->mesh, stream);
+    write_parts(brief, stream);
     st = write_modes(brief, stream);
     if (st == PDL_OK) {
         write_pipeline(brief, stream);

@@ -350,6 +350,35 @@ static void unit_axes_are_left_out(void)
     pdl_plan_file_free(&file);
 }
 
+/* Parts of a machine in their order; which stage is on which is a comment. Names that no machine has are text all the same. */
+static void parts_read_back(void)
+{
+    const pdl_mesh_t mesh = {{{PDL_AXIS_PIPELINE, 2, 0}}, 1};
+    pdl_model_t     *model;
+    pdl_plan_t      *plan = make_plan(&model, "lenet", &mesh, 8);
+    pdl_plan_file_t  file;
+    char            *text;
+
+    if (plan == NULL) return;
+    plan->part_count = 2;
+    snprintf(plan->part[0], sizeof(plan->part[0]), "v100");
+    snprintf(plan->part[1], sizeof(plan->part[1]), "a, \"b\"\n# c");
+    snprintf(plan->stage_devices, sizeof(plan->stage_devices), "stage 0: v100");
+    text = written(plan, NULL, NULL, NULL);
+    CHECK(strstr(text, "] # stage 0: v100\n") != NULL);
+    CHECK_OK(pdl_plan_read_memory(text, strlen(text), "p.yaml", &file));
+    CHECK_INT(file.plan->part_count, 2);
+    CHECK_STR(file.plan->part[0], "v100");
+    CHECK_STR(file.plan->part[1], "a, \"b\"\n# c");
+    pdl_plan_file_free(&file);
+    free(text);
+    plan->part_count = 0;
+    text = written(plan, NULL, NULL, NULL);
+    CHECK(strstr(text, "parts") == NULL);
+    free(text);
+    free_plan(plan, model);
+}
+
 static void blocks_collapse(void)
 {
     const pdl_mesh_t mesh = {{{PDL_AXIS_PIPELINE, 8, 0}, {PDL_AXIS_DATA, 16, 0}, {PDL_AXIS_TENSOR, 8, 0}}, 3};
@@ -504,6 +533,11 @@ static void mistakes_name_the_place(void)
         {"data:", "key \"data\" is missing"},
         {"data: {batch: 3}", "p.yaml: data axis of 4 is larger than the batch of 3"},
         {"mesh:", "key \"mesh\" is missing"},
+        {"parts: a100", "p.yaml:6: expected the parts of the machine"},
+        {"parts: []", "p.yaml:6: expected 1 to 4 parts, found 0"},
+        {"parts: [a, b, c, d, e]", "p.yaml:6: expected 1 to 4 parts, found 5"},
+        {"parts: ['']", "p.yaml:6: expected the name of a part, of 1 to 31 characters"},
+        {"parts: [abcdefghijklmnopqrstuvwxyzabcdef]", "p.yaml:6: expected the name of a part"},
         {"mesh: {data: 4}", "p.yaml:4: expected a list of axes"},
         {"mesh: [{data: 4, tensor: 2}]", "p.yaml:4: expected one axis such as {data: 4}, found 2"},
         {"mesh: [{model: 4}]", "p.yaml:4: unknown axis \"model\""},
@@ -641,6 +675,7 @@ int main(void)
     RUN(presets_read_back);
     RUN(random_plans_read_back);
     RUN(unit_axes_are_left_out);
+    RUN(parts_read_back);
     RUN(blocks_collapse);
     RUN(numbers_read_back_exactly);
     RUN(writing_refuses_what_cannot_be_read);

@@ -172,6 +172,11 @@ typedef struct pdl_plan {
     pdl_precision_t       precision;
     pdl_run_mode_t        run_mode;
     pdl_data_policy_t     data_policy;
+    /* Of a machine with several kinds of devices, its parts in the order in which ranks are on them; none: as the machine has them. */
+    char part[PDL_MAX_PARTS][PDL_PART_NAME];
+    int  part_count;
+    char stage_devices
+        [256]; /* which stage is on which of them, in words, where that is known: a comment of the file */
 } pdl_plan_t;
 
 /* All layers in mode PASS, one stage per pipeline rank with equal shares of the operations, SGD with momentum, fp32. */
