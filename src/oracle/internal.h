@@ -33,6 +33,7 @@ typedef struct pdl_plan_slot {
 typedef struct pdl_case {
     int64_t                 pe, pipeline, data, inner; /* inner: tensor and spatial axes together */
     int64_t                 pipeline_stride, data_stride, inner_stride;
+    int                     part_order; /* of a machine with several kinds of devices */
     int64_t                 batch, micro_batches;
     double                  micro_batch; /* samples per replica and micro-batch */
     bool                    hybrid;      /* data beside another axis that splits tensors */
@@ -71,6 +72,7 @@ typedef struct pdl__kept_bound {
     int64_t              pipeline, micro_batches;
     int                  virtual_stages;
     unsigned             schedule, recompute;
+    uint64_t             places; /* of the stages on different devices */
     double               seconds;
 } pdl__kept_bound_t;
 enum { PDL_BOUND_SLOTS = 256 };
@@ -155,6 +157,8 @@ typedef struct pdl__parts {
 typedef struct pdl__sum {
     double comm_s, io_s, total_s, energy_j;
 } pdl__sum_t;
+/* Of the first `pe` devices of a machine that compute and wait for so long. */
+double     pdl__energy(const pdl_system_t *system, int part_order, int64_t pe, double busy_s, double idle_s);
 pdl__sum_t pdl__add_up(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl__parts_t *parts);
 
 /* Totals, interval and energy from the parts of a projection; kappa is the congestion of the gradient exchange. */

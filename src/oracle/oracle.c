@@ -2,6 +2,7 @@
  * The oracle object: keeps prices of groups and cost profiles of cuts between projections.
  */
 #include "oracle/cost/kept_schedules.h"
+#include "oracle/cost/places.h"
 #include "oracle/internal.h"
 #include <math.h>
 #include <paradl/tensor/backend.h>
@@ -170,7 +171,9 @@ pdl_status_t pdl__case_of_plan(pdl_oracle_t *oracle, const pdl_plan_t *plan, con
     c->spatial = pdl_mesh_extent(&plan->mesh, PDL_AXIS_SPATIAL) > 1;
     c->hybrid = c->data > 1 && c->inner > 1;
     c->micro_batch = ceil((double)plan->batch / (double)c->data / (double)plan->micro_batches);
-    return set_algorithms(oracle, plan, c);
+    pdl_status_t status = pdl_system_find_order(oracle->system, (const char(*)[PDL_PART_NAME])plan->part,
+                                                plan->part_count, &c->part_order);
+    return status ? status : set_algorithms(oracle, plan, c);
 }
 
 pdl_status_t pdl_oracle_project(pdl_oracle_t *oracle, pdl_plan_t *plan, const pdl_dataset_t *dataset,
@@ -190,6 +193,8 @@ pdl_status_t pdl_oracle_project(pdl_oracle_t *oracle, pdl_plan_t *plan, const pd
     if (!status) status = pdl__project_case(oracle, &c, profile, &cut, projection);
     if (!status) {
         memcpy(plan->stage_first, cut.virtual_stages->first, ((size_t)cut.virtual_stages->count + 1) * sizeof(int));
+        pdl_oracle_places(oracle->system, c.part_order, &plan->mesh, plan->stage_devices,
+                          sizeof(plan->stage_devices));
         pdl__find_limits(oracle, &c, projection);
     }
     pdl__profile_destroy(profile);
@@ -215,7 +220,7 @@ pdl_status_t pdl_oracle_layer_seconds(const pdl_oracle_t *oracle, int index, dou
     pdl_status_t       status = pdl_system_check_precision(oracle->system, precision);
 
     if (status) return status;
-    pdl__compute_cost(oracle->system, &oracle->p, precision, &cost);
+    pdl__compute_cost(oracle->system, &oracle->system->device, &oracle->p, precision, &cost);
     cost.model = oracle->model;
     pdl__layer_seconds(&cost, layer, &local, &seconds[0], &seconds[1]);
     return PDL_OK;

@@ -33,7 +33,7 @@ static void layer_time(const bench_t *b, const pdl_layer_t *layer, double sample
                                 .out_channels = (double)layer->out.channels,
                                 .in_channels = (double)layer->in.channels};
 
-    pdl__compute_cost(abci, &b->p, PDL_FP32, &cost);
+    pdl__compute_cost(abci, &abci->device, &b->p, PDL_FP32, &cost);
     pdl__layer_seconds(&cost, layer, &local, forward, backward);
 }
 

@@ -100,7 +100,7 @@ static double closed_s(bench_t *b, const pdl_config_t *config, const line_t *lin
     pdl__runs_t runs = {.c = &line->spec.c, .profile = line->spec.profile};
     double      seconds = 0;
 
-    CHECK_OK(pdl__profile_runs(line->spec.profile, config->pipeline, NULL, &runs.cut));
+    CHECK_OK(pdl__profile_runs(&line->spec.c, line->spec.profile, config->pipeline, NULL, &runs.cut));
     CHECK_OK(pdl__sum_passes(&line->spec.c, line->spec.profile));
     CHECK_OK(pdl__pipeline_seconds(&runs, &seconds, NULL));
     (void)b;

@@ -211,9 +211,12 @@ typedef struct pdl_projection {
     bool   compiled; /* these bytes were counted by compiling the plan (dry.h), not modelled */
     pdl_memory_breakdown_t memory;
     double                 host_bytes; /* compiled: of the host, where activations, state or weights are there */
-    bool          fits;     /* memory_bytes within the device or the given cap; and host_bytes within the host */
-    double        energy_j; /* whole machine, one iteration */
-    double        flop;     /* useful operations of one iteration, all ranks */
+    bool        fits;         /* memory_bytes within the device or the given cap; and host_bytes within the host */
+    double      memory_room;  /* that plans may use of the device which has memory_bytes */
+    int64_t     memory_stage; /* the stage which has them, of those that are nearest to the room of their devices */
+    const char *memory_device; /* of a machine with several kinds of devices: the one of that stage; else NULL */
+    double      energy_j;      /* whole machine, one iteration */
+    double      flop;          /* useful operations of one iteration, all ranks */
     pdl_finding_t findings[PDL_MAX_FINDINGS];
     int           finding_count;
 } pdl_projection_t;
@@ -312,6 +315,7 @@ typedef struct pdl_config {
     pdl_run_mode_t          run_mode;
     const char             *spatial_until;
     const int64_t          *stage_blocks; /* of a transformer: blocks of every stage; NULL: as parameters say */
+    int                     part_order;   /* of a machine with several kinds of devices: pdl_system_order() */
 } pdl_config_t;
 
 /* One device, one sample; a name that no strategy has leaves it NULL. */
@@ -324,6 +328,13 @@ pdl_status_t pdl_oracle_plan(pdl_oracle_t *oracle, const pdl_config_t *config, p
 /* Same numbers as project() on that plan, without findings; layer costs are kept between calls. */
 pdl_status_t pdl_oracle_evaluate(pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_dataset_t *dataset,
                                  pdl_projection_t *projection);
+
+/* Of a machine with several kinds of devices: the parts on which a stage of a pipeline is, and all of them: "stages 0-1: a100, 2: v100"; ""
+   where devices are alike. Both return `text`. */
+char *pdl_oracle_stage_place(const pdl_system_t *system, int part_order, const pdl_mesh_t *mesh, int64_t stage,
+                             char *text, size_t size);
+char *pdl_oracle_places(const pdl_system_t *system, int part_order, const pdl_mesh_t *mesh, char *text,
+                        size_t size);
 
 /* Largest batch for which the plan's memory fits, other things equal; 0 when not even the smallest does. */
 pdl_status_t pdl_oracle_largest_batch(pdl_oracle_t *oracle, const pdl_config_t *config, int64_t *batch);

@@ -52,10 +52,14 @@ static pdl_status_t check_device(const pdl__plan_asked_t *v, const pdl_system_t 
 {
     char asked[PDL_FORMAT_SIZE], has[PDL_FORMAT_SIZE];
 
-    if (v->max_memory > system->device.memory_bytes)
+    const pdl_device_t *largest = &system->device;
+
+    for (int i = 0; i < system->part_count; i++)
+        if (system->part[i].device.memory_bytes > largest->memory_bytes) largest = &system->part[i].device;
+    if (v->max_memory > largest->memory_bytes)
         return pdl_error(PDL_ERR_INPUT, "--max-memory %s is more than the %s of %s: lower it or leave it out",
-                         pdl_format_bytes(v->max_memory, asked), pdl_format_bytes(system->device.memory_bytes, has),
-                         system->device.name);
+                         pdl_format_bytes(v->max_memory, asked), pdl_format_bytes(largest->memory_bytes, has),
+                         largest->name);
     /* Of several those that the device has are searched. */
     return v->precision.count > 1 ? PDL_OK
                                   : pdl_system_check_precision(system, (pdl_precision_t)v->precision.index[0]);

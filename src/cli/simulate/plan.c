@@ -59,19 +59,22 @@ static pdl_status_t settle(job_t *job)
 /* A plan that does not fit cannot run, whatever it would take. */
 static pdl_status_t check_memory(job_t *job)
 {
-    const pdl_device_t *device = &job->system->device;
-    pdl_projection_t    projection;
-    char                needs[PDL_FORMAT_SIZE], has[PDL_FORMAT_SIZE];
-    pdl_status_t        status = pdl_oracle_project(job->oracle, job->file.plan, NULL, &projection);
+    pdl_projection_t projection;
+    char             stage[64] = "", needs[PDL_FORMAT_SIZE], has[PDL_FORMAT_SIZE];
+    pdl_status_t     status = pdl_oracle_project(job->oracle, job->file.plan, NULL, &projection);
 
     if (status || projection.fits) return status;
     pdl_format_bytes(projection.memory_bytes, needs);
-    pdl_format_bytes(device->memory_bytes, has);
+    pdl_format_bytes(projection.memory_device != NULL ? projection.memory_room : job->system->device.memory_bytes,
+                     has);
+    if (projection.memory_device != NULL)
+        snprintf(stage, sizeof(stage), "of stage %lld, ", (long long)projection.memory_stage);
     if (!job->values->ignore_memory)
         return pdl_error(PDL_ERR_LIMIT,
-                         "%s does not fit: it needs %s of the %s per device (%s); shard or split more, use more "
+                         "%s does not fit: it needs %s of the %s per device (%s%s); shard or split more, use more "
                          "devices, or simulate it all the same with --ignore-memory",
-                         job->values->path, needs, has, device->name);
+                         job->values->path, needs, has, stage,
+                         projection.memory_device != NULL ? projection.memory_device : job->system->device.name);
     fprintf(stderr, "paradl: note: %s does not fit: it needs %s of the %s per device\n", job->values->path, needs,
             has);
     return PDL_OK;
@@ -124,7 +127,9 @@ static pdl_status_t show(const job_t *job, const pdl_plan_sim_t *sim)
                                     .parameters = job->parameters.name,
                                     .framework = job->parameters.framework,
                                     .sim = sim,
-                                    .device_bytes = job->system->device.memory_bytes,
+                                    .device_bytes = sim->projected.memory_device != NULL
+                                                        ? sim->projected.memory_room
+                                                        : job->system->device.memory_bytes,
                                     .trace = job->values->trace,
                                     .policy = has_policy(job) ? &policy : NULL};
 

@@ -5,13 +5,12 @@
 #include "oracle/cost/cost.h"
 #include <math.h>
 
-void pdl__compute_cost(const pdl_system_t *system, const pdl_parameters_t *p, pdl_precision_t precision,
-                       pdl_compute_cost_t *cost)
+void pdl__compute_cost(const pdl_system_t *system, const pdl_device_t *device, const pdl_parameters_t *p,
+                       pdl_precision_t precision, pdl_compute_cost_t *cost)
 {
-    const pdl_device_t *device = &system->device;
-    double              peak = pdl_device_peak(device, precision);
-    bool                wide = precision == PDL_FP32 || precision == PDL_FP64;
-    double              share = wide ? p->matrix_efficiency : p->tensor_efficiency;
+    double peak = pdl_device_peak(device, precision);
+    bool   wide = precision == PDL_FP32 || precision == PDL_FP64;
+    double share = wide ? p->matrix_efficiency : p->tensor_efficiency;
 
     if (share == 0) share = device->matrix_efficiency * (p->shaped_kernels && !wide ? p->product_gain : 1);
     cost->flop_per_s = share * peak;

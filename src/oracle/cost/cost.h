@@ -33,8 +33,9 @@ typedef struct pdl_compute_cost {
     const pdl_model_t    *model; /* says what a layer follows; without it nothing measured is used */
 } pdl_compute_cost_t;
 
-void pdl__compute_cost(const pdl_system_t *system, const pdl_parameters_t *p, pdl_precision_t precision,
-                       pdl_compute_cost_t *cost);
+/* `device`: one of the system's. */
+void pdl__compute_cost(const pdl_system_t *system, const pdl_device_t *device, const pdl_parameters_t *p,
+                       pdl_precision_t precision, pdl_compute_cost_t *cost);
 
 /* shapes.c: seconds of a product of m x k and k x n elements, where large ones reach `flop_per_s`. */
 double pdl__product_seconds(const pdl_compute_cost_t *cost, double flop_per_s, double m, double n, double k);

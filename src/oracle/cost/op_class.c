@@ -66,13 +66,17 @@ static bool add_operations(pdl_oracle_t *oracle, const pdl_plan_t *plan, double 
 }
 
 /* Forward, backward and update of all layers of one rank's micro-batches, stage after stage. */
-static void add_layers(const pdl_case_t *c, const pdl_profile_t *profile, const pdl_plan_t *plan, double *seconds)
+static void add_layers(const pdl_case_t *c, const pdl_profile_t *profile, const pdl_stages_t *stages,
+                       const pdl_plan_t *plan, double *seconds)
 {
-    double m = (double)c->micro_batches / (double)c->pipeline;
+    double  m = (double)c->micro_batches / (double)c->pipeline;
+    int64_t k = 0;
 
     for (int i = 0; i < profile->partition->layer_count; i++) {
+        if (i >= stages->first[k + 1]) k++;
         pdl_layer_type_t  type = pdl_model_layer(plan->model, i)->type;
-        const pdl_sums_t *before = &profile->prefix[i], *after = &profile->prefix[i + 1];
+        const pdl_sums_t *prefix = pdl__profile_on(profile, stages, k)->prefix;
+        const pdl_sums_t *before = &prefix[i], *after = &prefix[i + 1];
         double            again = pdl_plan_recomputes(plan, i) ? 2 : 1;
 
         seconds[pdl_op_class(type, false)] += again * m * (after->forward - before->forward);
@@ -83,17 +87,20 @@ static void add_layers(const pdl_case_t *c, const pdl_profile_t *profile, const 
 pdl_status_t pdl_oracle_classes(pdl_oracle_t *oracle, const pdl_plan_t *plan, const pdl_projection_t *projection,
                                 double seconds[PDL_OP_CLASS_COUNT])
 {
-    pdl_case_t     c;
-    pdl_profile_t *profile;
-    double         work = 0;
+    pdl_case_t          c;
+    pdl_profile_t      *profile;
+    const pdl_stages_t *stages;
+    double              work = 0;
 
     for (int i = 0; i < PDL_OP_CLASS_COUNT; i++) seconds[i] = 0;
     pdl_status_t status = pdl__case_of_plan(oracle, plan, NULL, &c);
     if (!status) status = pdl__profile_create(oracle, plan, c.micro_batch, &profile);
     if (status) return status;
     bool whole = projection->replayed && add_operations(oracle, plan, seconds);
-    if (!whole) add_layers(&c, profile, plan, seconds);
+    if (!whole) status = pdl__profile_runs(&c, profile, pdl_plan_stage_count(plan), plan->stage_first, &stages);
+    if (!whole && !status) add_layers(&c, profile, stages, plan, seconds);
     pdl__profile_destroy(profile);
+    if (status) return status;
     if (!whole) seconds[PDL_CLASS_UPDATE] = projection->update_s;
     seconds[PDL_CLASS_GRADIENT] = projection->comm[PDL_COMM_GRADIENT];
     seconds[PDL_CLASS_MOVE] = projection->comm_s - projection->comm[PDL_COMM_GRADIENT];

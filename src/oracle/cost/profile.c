@@ -179,7 +179,7 @@ static void add_queue(const pdl_pricing_t *pr, const pdl_layer_t *layer, double 
                       pdl_sums_t *s)
 {
     const pdl_traits_t *traits = pdl_layer_traits(layer);
-    double              pass_s = pr->system->device.queue_s, layer_s = pr->p->queue_layer_s;
+    double              pass_s = pr->profile->device->queue_s, layer_s = pr->p->queue_layer_s;
 
     if (traits->source || !pr->p->asynchronous) return;
     if (layer_s == 0 && pass_s > 0) {
@@ -263,7 +263,7 @@ void pdl__price_layer(const pdl_pricing_t *pr, int index, pdl_sums_t *s)
     const pdl_local_t     *local = &partition->local[index];
     double                 forward, backward, framework = framework_seconds(pr, layer, index, local);
 
-    pdl__layer_seconds(&pr->profile->compute, layer, local, &forward, &backward);
+    pdl__slowest_seconds(pr->profile, layer, local, &forward, &backward);
     s->forward += forward + framework / 3;
     s->backward += backward + framework * 2 / 3;
     double queue = s->queue_forward, queue_backward = s->queue_backward;
@@ -321,7 +321,7 @@ static void add_repeated(const pdl_profile_t *profile, int i)
     b->blocks.queue += b->queue_forward - a->queue_forward;
 }
 
-static void price_all(const pdl_pricing_t *pr)
+void pdl__price_all(const pdl_pricing_t *pr)
 {
     pdl_profile_t *profile = pr->profile;
 
@@ -378,7 +378,7 @@ static pdl_status_t find_single_borders(pdl_profile_t *profile)
 }
 
 /* Most programs use rings alone; the other patterns take longer to find out about. */
-static bool uses_rings_only(const pdl_partition_t *partition)
+bool pdl__uses_rings_only(const pdl_partition_t *partition)
 {
     for (int i = 0; i < partition->transfer_count; i++) {
         const pdl_transfer_t *t = &partition->transfers[i];
@@ -425,15 +425,13 @@ static pdl_status_t profile_fill(pdl_pricing_t *pr, const pdl_plan_t *plan, doub
     profile->run = malloc(count * sizeof(*profile->run));
     if (!profile->prefix || !profile->borders || !profile->single || !profile->run)
         return pdl_error(PDL_ERR_NOMEM, "out of memory");
-    pdl__compute_cost(pr->system, pr->p, plan->precision, &profile->compute);
-    profile->compute.dilation = pdl__dilation(&pr->system->device, plan);
-    profile->compute.model = profile->plan->model;
+    pdl__profile_computes(profile, pr, pdl__all_kinds(pr->system));
     profile->even_stages = pr->p->even_stages;
     profile->send_share = send_share(pr, plan);
-    pr->rings_only = uses_rings_only(profile->partition);
+    pr->rings_only = pdl__uses_rings_only(profile->partition);
     status = pdl__price_groups(pr);
     if (!status) status = find_single_borders(profile);
-    if (!status) price_all(pr);
+    if (!status) pdl__price_all(pr);
     return status;
 }
 
@@ -446,6 +444,7 @@ pdl_status_t pdl__profile_create(pdl_oracle_t *oracle, const pdl_plan_t *plan, d
                         .profile = calloc(1, sizeof(pdl_profile_t))};
 
     if (!pr.profile) return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    pr.profile->oracle = oracle;
     pdl_status_t status = profile_fill(&pr, plan, micro_batch);
     if (status) {
         pdl__profile_destroy(pr.profile);
@@ -455,18 +454,32 @@ pdl_status_t pdl__profile_create(pdl_oracle_t *oracle, const pdl_plan_t *plan, d
     return PDL_OK;
 }
 
-void pdl__profile_destroy(pdl_profile_t *profile)
+static void free_prices(pdl_profile_t *profile)
 {
-    if (!profile) return;
-    for (int i = 0; i < profile->stage_sets; i++) pdl__stages_destroy(profile->stages[i]);
-    free(profile->stages);
     free(profile->prefix);
-    free(profile->borders);
-    free(profile->single);
     free(profile->run);
     free(profile->forward);
     free(profile->later);
     for (int r = 0; r < PDL_RECOMPUTE_COUNT; r++) free(profile->pass[r]);
+}
+
+void pdl__profile_unborrow(pdl_profile_t *profile)
+{
+    if (!profile) return;
+    free_prices(profile);
+    free(profile);
+}
+
+void pdl__profile_destroy(pdl_profile_t *profile)
+{
+    if (!profile) return;
+    for (size_t k = 0; k < sizeof(profile->other) / sizeof(profile->other[0]); k++)
+        pdl__profile_unborrow(profile->other[k]);
+    for (int i = 0; i < profile->stage_sets; i++) pdl__stages_destroy(profile->stages[i]);
+    free(profile->stages);
+    free(profile->borders);
+    free(profile->single);
+    free_prices(profile);
     pdl_partition_destroy(profile->partition);
     pdl_plan_destroy(profile->plan);
     free(profile);

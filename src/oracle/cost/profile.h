@@ -42,10 +42,11 @@ enum { PDL_GRADIENT_POINTS = 16 };
 
 /* Bytes that one micro-batch of a stage keeps for backward, and that are held besides for a while. */
 typedef struct pdl__stage_load {
-    int    stage;
-    double elements; /* of weights */
-    double saved_bytes, transient_bytes, logits;
-    double later_bytes; /* after its backward pass, where gradients of weights are made later */
+    int                 stage;
+    const pdl_device_t *device;   /* that has the least room, of those the stage is on */
+    double              elements; /* of weights */
+    double              saved_bytes, transient_bytes, logits;
+    double              later_bytes; /* after its backward pass, where gradients of weights are made later */
 } pdl__stage_load_t;
 /* By recomputation, one more where the host keeps what is kept; all again where passes are divided. */
 #define PDL__LOAD_SETS (2 * (PDL_RECOMPUTE_COUNT + 1))
@@ -61,9 +62,13 @@ typedef struct pdl__stage_memory {
 
 /* Stage partition for one pipeline depth. */
 typedef struct pdl_stages {
-    int64_t     count;
-    bool        given;   /* not the partition of this profile */
-    int        *first;   /* count + 1 */
+    int64_t count;
+    /* Of every stage, the kinds of devices it is on, and the profile for these; NULL: of the profile that is cut. */
+    unsigned            *kinds;
+    struct pdl_profile **on;
+    bool                 alike; /* a layer takes all stages as long */
+    bool                 given; /* not the partition of this profile */
+    int                 *first; /* count + 1 */
     pdl_sums_t *sums;    /* per stage; NULL, and all that follows not known, where only borders were asked for */
     double     *seconds; /* forward + backward with collectives, one micro-batch */
     double      total, slowest;
@@ -92,26 +97,35 @@ typedef struct pdl__placed {
 } pdl__placed_t;
 #define PDL__PLACED 8
 
+/* Of machines with several kinds of devices there is a profile for every set of kinds that a stage is on: of a layer the slowest of them
+   decides. All are made from the first, which is that of all kinds, and borrow its plan and partition (kinds.c). */
 typedef struct pdl_profile {
-    pdl_plan_t        *plan; /* owned copy: modes, mesh without data and pipeline */
-    pdl_partition_t   *partition;
-    pdl_sums_t        *prefix;  /* layer_count + 1 */
-    double            *borders; /* filled in when a pipeline asks for them */
-    bool               borders_known;
-    int               *single; /* borders that one tensor only crosses, ascending */
-    int                single_count;
-    bool               even_stages; /* by blocks, not by time */
-    double             send_share;  /* of what crosses a border of stages, that a rank sends */
-    double            *run;         /* prefix sums of all that a micro-batch spends in a layer */
-    double            *forward;     /* of its forward pass */
-    double            *later; /* of backward, what may be made later; and of all with what is computed again: */
-    double            *pass[PDL_RECOMPUTE_COUNT]; /* filled in for a case (pdl__case_stages) */
-    pdl_compute_cost_t compute;
-    double             largest_transfer; /* bytes, for buffers */
-    pdl_stages_t     **stages;           /* kept partitions */
-    int                stage_sets;
-    pdl__placed_t      placed[PDL__PLACED]; /* the latest */
-    int                next_placed;
+    pdl_oracle_t       *oracle;
+    unsigned            kinds;                     /* 0: all devices are alike */
+    const pdl_device_t *device;                    /* or what those of these kinds have at the least */
+    pdl_device_t        weakest;                   /* room for this */
+    pdl_compute_cost_t  slower[PDL_MAX_PARTS - 1]; /* besides `compute` */
+    int                 slower_count;
+    struct pdl_profile *other[1u << PDL_MAX_PARTS]; /* by their kinds; of the first */
+    pdl_plan_t         *plan;                       /* owned copy: modes, mesh without data and pipeline */
+    pdl_partition_t    *partition;
+    pdl_sums_t         *prefix;  /* layer_count + 1 */
+    double             *borders; /* filled in when a pipeline asks for them */
+    bool                borders_known;
+    int                *single; /* borders that one tensor only crosses, ascending */
+    int                 single_count;
+    bool                even_stages; /* by blocks, not by time */
+    double              send_share;  /* of what crosses a border of stages, that a rank sends */
+    double             *run;         /* prefix sums of all that a micro-batch spends in a layer */
+    double             *forward;     /* of its forward pass */
+    double             *later; /* of backward, what may be made later; and of all with what is computed again: */
+    double             *pass[PDL_RECOMPUTE_COUNT]; /* filled in for a case (pdl__case_stages) */
+    pdl_compute_cost_t  compute;
+    double              largest_transfer; /* bytes, for buffers */
+    pdl_stages_t      **stages;           /* kept partitions */
+    int                 stage_sets;
+    pdl__placed_t       placed[PDL__PLACED]; /* the latest */
+    int                 next_placed;
 } pdl_profile_t;
 
 /* What pricing a layer needs to know of the groups of a mesh. */
@@ -154,13 +168,42 @@ bool pdl__outside_blocks(const pdl_model_t *model, int index);
 /* What computation takes where ranks share a device, over what it takes a rank that has it to itself. */
 double pdl__dilation(const pdl_device_t *device, const pdl_plan_t *plan);
 
+/* kinds.c */
+/* Those of a machine; 0: all devices are alike. */
+unsigned pdl__all_kinds(const pdl_system_t *system);
+/* Computation of the profile is priced for these kinds. */
+void pdl__profile_computes(pdl_profile_t *profile, const pdl_pricing_t *pricing, unsigned kinds);
+/* The profile of the same layers for these kinds; belongs to the first. */
+pdl_status_t pdl__profile_for(pdl_profile_t *profile, unsigned kinds, pdl_profile_t **other);
+/* Forward and backward of a layer on the slowest of its devices. */
+void pdl__slowest_seconds(const pdl_profile_t *profile, const pdl_layer_t *layer, const pdl_local_t *local,
+                          double *forward_s, double *backward_s);
+/* Of updating weights likewise. */
+double pdl__slowest_update(const pdl_parameters_t *p, const pdl_profile_t *profile, pdl_optimizer_t optimizer,
+                           double weights, double tensors);
+/* Bytes per second that a pass over memory reaches. */
+double pdl__slowest_memory(const pdl_profile_t *profile);
+/* The prices of layers where stage k computes. */
+static inline const pdl_profile_t *pdl__profile_on(const pdl_profile_t *profile, const pdl_stages_t *stages,
+                                                   int64_t k)
+{
+    return stages->on != NULL ? stages->on[k] : profile;
+}
+/* Frees a profile that borrows from another one. */
+void pdl__profile_unborrow(pdl_profile_t *profile);
+/* Whether no other pattern of a group than the ring is asked for. */
+bool pdl__uses_rings_only(const pdl_partition_t *partition);
+/* Fills in the prices of its layers. */
+void pdl__price_all(const pdl_pricing_t *pricing);
+
 /* `plan` gives modes, mesh and policies; `micro_batch` samples per replica. */
 pdl_status_t pdl__profile_create(pdl_oracle_t *oracle, const pdl_plan_t *plan, double micro_batch,
                                  pdl_profile_t **profile);
 void         pdl__profile_destroy(pdl_profile_t *profile);
 
-/* The partition into `count` stages with the smallest slowest stage, or the given one. */
-pdl_status_t pdl__profile_stages(pdl_profile_t *profile, int64_t count, const int *given,
+/* The partition into `count` stages, on the devices of the case, with the smallest slowest stage, or the given one. */
+struct pdl_case;
+pdl_status_t pdl__profile_stages(const struct pdl_case *c, pdl_profile_t *profile, int64_t count, const int *given,
                                  const pdl_stages_t **stages);
 /* Borders of stages with so many blocks of a transformer each; false where the model has others. */
 bool pdl__stages_of_blocks(const pdl_profile_t *profile, int64_t count, const int64_t *blocks, int *first);
@@ -170,7 +213,7 @@ static inline double pdl__sent_elements(const pdl_profile_t *profile, int layer)
     return profile->send_share * profile->borders[layer];
 }
 /* Their borders alone. */
-pdl_status_t pdl__profile_runs(pdl_profile_t *profile, int64_t count, const int *given,
+pdl_status_t pdl__profile_runs(const struct pdl_case *c, pdl_profile_t *profile, int64_t count, const int *given,
                                const pdl_stages_t **stages);
 /* Finds out which kinds of stages there are, and what their activations take. */
 void pdl__stages_memory(const pdl_profile_t *profile, const pdl_stages_t *stages);

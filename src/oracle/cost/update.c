@@ -19,10 +19,9 @@ double pdl__moment_bytes(const pdl_case_t *c)
 
 /* Processors of the host update: gradients come and weights go over the link beside that. Where their rate is not known they keep up
    with it. */
-static double host_update_seconds(const pdl_oracle_t *oracle, const pdl_case_t *c, double weights)
+static double host_update_seconds(const pdl_device_t *device, const pdl_case_t *c, double weights)
 {
-    const pdl_device_t *device = &oracle->system->device;
-    double              rate = device->host_update_bytes_per_s;
+    double rate = device->host_update_bytes_per_s;
     double moved = pdl_host_link_seconds(&device->host_link, PDL_HOST_BOTH, weights * pdl__weight_bytes(c));
 
     if (!(rate > 0)) rate = device->host_link.bytes_per_s[PDL_HOST_BOTH];
@@ -34,11 +33,11 @@ double pdl__stage_update_seconds(const pdl_oracle_t *oracle, const pdl_case_t *c
                                  const pdl_sums_t *sums)
 {
     double weights = sums->weights / (c->sharding >= PDL_SHARDING_ZERO1 ? (double)c->data : 1.0);
-    double seconds = pdl__update_seconds(&oracle->p, &profile->compute, c->optimizer, weights, sums->tensors);
+    double seconds = pdl__slowest_update(&oracle->p, profile, c->optimizer, weights, sums->tensors);
 
     if (c->optimizer_tier == PDL_TIER_DEVICE) return seconds;
     if (oracle->p.host_updates && c->optimizer_tier == PDL_TIER_HOST)
-        return host_update_seconds(oracle, c, weights);
-    return fmax(seconds, pdl_host_link_seconds(&oracle->system->device.host_link, PDL_HOST_BOTH,
-                                               weights * pdl__moment_bytes(c)));
+        return host_update_seconds(profile->device, c, weights);
+    return fmax(seconds,
+                pdl_host_link_seconds(&profile->device->host_link, PDL_HOST_BOTH, weights * pdl__moment_bytes(c)));
 }

@@ -1,6 +1,7 @@
 /*
  * Configurations: presets on a mesh, evaluated quickly because layer costs are kept between calls.
  */
+#include "oracle/cost/places.h"
 #include "oracle/project/pipeline_time.h"
 #include <math.h>
 #include <stdio.h>
@@ -79,6 +80,7 @@ pdl_status_t pdl__plan_of_config(pdl_oracle_t *oracle, const pdl_config_t *confi
     plan->optimizer = config->optimizer;
     plan->precision = config->precision;
     plan->run_mode = config->run_mode;
+    pdl__name_parts(oracle->system, config->part_order, plan);
     status = pdl_plan_set_virtual_stages(plan, config->virtual_stages);
     if (!status) status = pdl_plan_apply_preset(plan, config->strategy->name, &options);
     if (status) {
@@ -259,6 +261,7 @@ void pdl__case_of_config(const pdl_oracle_t *oracle, const pdl_config_t *config,
     c->micro_batch = ceil((double)config->batch / (double)replicas_of(config) / (double)config->micro_batches);
     /* Each holds that much of every sample; keys and values go round behind the computation. */
     if (config->context > 1) c->micro_batch /= (double)config->context;
+    c->part_order = config->part_order;
 }
 
 pdl_status_t pdl__check_config(const pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_case_t *c)
@@ -333,8 +336,12 @@ pdl_status_t pdl__lower_bound(pdl_oracle_t *oracle, const pdl_config_t *config, 
     if (!status) status = pdl__config_profile(oracle, config, &c, &profile);
     if (status) return status;
     double stages = (double)c.pipeline, m = (double)c.micro_batches, v = (double)c.virtual_stages;
-    double total = profile->run[profile->partition->layer_count];
-    double fill = pdl__divides_passes(&c) ? 0 : (stages - 1) / v;
+    double total;
+    status = pdl__least_run(&c, profile, &total);
+    if (status) return status;
+    /* Stages on different devices are as uneven as these where layers are few, and then a slow first stage works while others fill. */
+    bool   several = (profile->kinds & (profile->kinds - 1)) != 0;
+    double fill = pdl__divides_passes(&c) || several ? 0 : (stages - 1) / v;
     *seconds = c.run_mode == PDL_INFERENCE ? 0 : total / stages * (m + fill);
     return PDL_OK;
 }
@@ -345,11 +352,13 @@ static pdl__kept_bound_t *find_bound(pdl_oracle_t *oracle, const pdl__kept_bound
     uint64_t key = pdl__mix((uint64_t)(uintptr_t)wanted->profile, (uint64_t)wanted->pipeline);
 
     key = pdl__mix(key, (uint64_t)wanted->micro_batches);
+    key = pdl__mix(key, wanted->places);
     key = pdl__mix(key, (uint64_t)wanted->virtual_stages * 64 + wanted->schedule * 8 + wanted->recompute);
     pdl__kept_bound_t *kept = &oracle->bounds[key % PDL_BOUND_SLOTS];
     *there = kept->profile == wanted->profile && kept->pipeline == wanted->pipeline &&
-             kept->micro_batches == wanted->micro_batches && kept->virtual_stages == wanted->virtual_stages &&
-             kept->schedule == wanted->schedule && kept->recompute == wanted->recompute;
+             kept->places == wanted->places && kept->micro_batches == wanted->micro_batches &&
+             kept->virtual_stages == wanted->virtual_stages && kept->schedule == wanted->schedule &&
+             kept->recompute == wanted->recompute;
     return kept;
 }
 
@@ -362,14 +371,20 @@ pdl_status_t pdl__replay_bound(pdl_oracle_t *oracle, const pdl_config_t *config,
     pdl_status_t status = pdl__check_config(oracle, config, &c);
     if (!status) status = pdl__config_profile(oracle, config, &c, &profile);
     if (status) return status;
-    bool              there;
-    pdl__kept_bound_t bound = {
-        profile, c.pipeline, c.micro_batches, c.virtual_stages, (unsigned)c.schedule, (unsigned)c.recompute, 0};
+    bool               there;
+    pdl__kept_bound_t  bound = {profile,
+                                c.pipeline,
+                                c.micro_batches,
+                                c.virtual_stages,
+                                (unsigned)c.schedule,
+                                (unsigned)c.recompute,
+                                pdl__places_key(oracle->system, &c),
+                                0};
     pdl__kept_bound_t *kept = find_bound(oracle, &bound, &there);
     if (!there) {
         pdl__runs_t runs = {.c = &c, .profile = profile};
 
-        status = pdl__profile_runs(profile, c.pipeline * c.virtual_stages, NULL, &runs.cut);
+        status = pdl__profile_runs(&c, profile, c.pipeline * c.virtual_stages, NULL, &runs.cut);
         if (!status) status = pdl__sum_passes(&c, profile);
         if (!status) status = pdl__pipeline_seconds(&runs, &bound.seconds, NULL);
         if (status) return status;
@@ -398,7 +413,7 @@ static pdl_status_t memory_of(pdl_oracle_t *oracle, const pdl_config_t *config, 
     pdl__case_of_config(oracle, config, NULL, &c);
     pdl_status_t status = pdl__check_config(oracle, config, &c);
     if (!status) status = pdl__config_profile(oracle, config, &c, &profile);
-    if (!status) status = pdl__profile_stages(profile, c.pipeline, NULL, &stages);
+    if (!status) status = pdl__profile_stages(&c, profile, c.pipeline, NULL, &stages);
     return status ? status : pdl__project_memory(oracle, &c, profile, stages, projection);
 }
 

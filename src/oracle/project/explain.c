@@ -197,6 +197,20 @@ static void say_pipeline(pdl__writer_t *w, const pdl_candidate_t *c)
              100 * bubble / (2 - bubble), 2 * m, m);
 }
 
+/* On which devices stages are, and which of them has the least room. */
+static void say_places(pdl__writer_t *w, const pdl_system_t *system, const pdl_candidate_t *c)
+{
+    pdl_mesh_t mesh = pdl_config_mesh(&c->config);
+    char       places[256], bytes[PDL_FORMAT_SIZE], room[PDL_FORMAT_SIZE];
+
+    if (system->part_count == 0) return;
+    pdl__say(w, "%s is on %s; ", c->config.strategy->name,
+             pdl_oracle_places(system, c->config.part_order, &mesh, places, sizeof(places)));
+    pdl__say(w, "nearest to its memory is stage %lld: %s of the %s of its %s.\n",
+             (long long)c->projection.memory_stage, pdl_format_bytes(c->projection.memory_bytes, bytes),
+             pdl_format_bytes(c->projection.memory_room, room), c->projection.memory_device);
+}
+
 pdl_status_t pdl_search_explain(pdl_oracle_t *oracle, const pdl_request_t *request, const pdl_search_t *s,
                                 char *text, size_t size)
 {
@@ -218,6 +232,7 @@ pdl_status_t pdl_search_explain(pdl_oracle_t *oracle, const pdl_request_t *reque
     }
     if (!s->certified && s->not_certified[0] != '\0')
         pdl__say(&w, "The ranking is not certified: %s.\n", s->not_certified);
+    say_places(&w, oracle->system, best);
     say_pipeline(&w, best);
     if (best->largest_batch > best->config.batch) {
         char count[PDL_FORMAT_SIZE];

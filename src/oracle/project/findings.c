@@ -70,6 +70,7 @@ static void find_transport(const pdl_oracle_t *oracle, const pdl_case_t *c, pdl_
 static void find_memory(const pdl_oracle_t *oracle, const pdl_case_t *c, pdl_projection_t *out)
 {
     double cap = oracle->memory_cap > 0 ? oracle->memory_cap : oracle->system->device.memory_bytes;
+    if (oracle->system->part_count > 0) cap = out->memory_room;
     double states = out->memory.weights + out->memory.gradients + out->memory.optimizer;
 
     if (c->data > 1 && c->sharding == PDL_SHARDING_NONE && states > 0.5 * out->memory_bytes)

@@ -191,9 +191,31 @@ static int load_set(const pdl_oracle_t *oracle, const pdl_case_t *c)
     return pdl__divides_passes(c) ? set + PDL__LOAD_SETS / 2 : set;
 }
 
-/* Whether the first of two needs no less memory than the second, a later stage, whatever is shared out or on the host. */
+/* Of a device, beside what it reserves. */
+static double free_bytes(const pdl_device_t *device)
+{
+    return device->memory_bytes - device->reserved_bytes;
+}
+
+/* The device that has the least room, of those that stage s is on. */
+static const pdl_device_t *tightest_device(const pdl_system_t *system, const pdl_stages_t *st, int s)
+{
+    const pdl_device_t *tightest = NULL;
+
+    if (st->kinds == NULL) return &system->device;
+    for (int i = 0; i < system->part_count; i++) {
+        const pdl_device_t *device = &system->part[i].device;
+        if (!(st->kinds[s] >> i & 1)) continue;
+        if (tightest == NULL || free_bytes(device) < free_bytes(tightest)) tightest = device;
+    }
+    return tightest;
+}
+
+/* Whether the first of two needs no less memory than the second, a later stage, whatever is shared out or on the host, and has no
+   more of it. */
 static bool covers(const pdl__stage_load_t *a, const pdl__stage_load_t *b)
 {
+    if (a->device != b->device && free_bytes(a->device) > free_bytes(b->device)) return false;
     return a->elements >= b->elements && a->saved_bytes >= b->saved_bytes &&
            a->transient_bytes >= b->transient_bytes && a->logits >= b->logits && a->later_bytes >= b->later_bytes;
 }
@@ -210,7 +232,9 @@ static const pdl__stage_load_t *stage_loads(const pdl_oracle_t *oracle, const pd
 
     for (int k = 0; k < st->held->kind_count && !known; k++) {
         int s = st->held->kinds[k], covered = 0;
-        pdl__stage_load_t new = {.stage = s, .elements = st->sums[s].weights + st->tied[s]};
+        pdl__stage_load_t new = {.stage = s,
+                                 .device = tightest_device(oracle->system, st, s),
+                                 .elements = st->sums[s].weights + st->tied[s]};
         double transient, saved = saved_elements(oracle, c, profile, st, s, &transient);
 
         new.saved_bytes = saved         *item + format_bytes(oracle, c, st, s, saved, item);
@@ -244,8 +268,7 @@ static void stage_memory(const pdl_oracle_t *oracle, const pdl_case_t *c, const 
     if (c->weights_tier != PDL_TIER_DEVICE) weight = gradient = 0; /* but for a few buckets */
     if (oracle->p.wide_gradients && gradient > 0) gradient = fmax(gradient, 4);
     if (oracle->p.gradient_bytes > 0 && gradient > 0) gradient = oracle->p.gradient_bytes;
-    *b = (pdl_memory_breakdown_t){.workspace = oracle->p.workspace_bytes,
-                                  .context = oracle->system->device.reserved_bytes};
+    *b = (pdl_memory_breakdown_t){.workspace = oracle->p.workspace_bytes, .context = load->device->reserved_bytes};
     b->weights = sharded(c, PDL_SHARDING_ZERO3, elements * weight);
     b->gradients = sharded(c, PDL_SHARDING_ZERO2, elements * gradient);
     b->optimizer = sharded(c, PDL_SHARDING_ZERO1, elements * optimizer);
@@ -376,11 +399,25 @@ static bool is_placed(const pdl_oracle_t *oracle, int64_t pipeline)
     return oracle->system->backend != NULL && pipeline <= 1;
 }
 
+/* Of several kinds of devices, some may have less than the cap. */
+static double room_of(const pdl_oracle_t *oracle, int64_t pipeline, const pdl_device_t *device)
+{
+    double cap = oracle->memory_cap > 0 ? oracle->memory_cap : device->memory_bytes;
+
+    if (oracle->system->part_count > 0) cap = fmin(cap, device->memory_bytes);
+    return is_placed(oracle, pipeline) ? cap - device->reserved_bytes : cap;
+}
+
 double pdl__memory_room(const pdl_oracle_t *oracle, int64_t pipeline)
 {
-    double cap = oracle->memory_cap > 0 ? oracle->memory_cap : oracle->system->device.memory_bytes;
+    return room_of(oracle, pipeline, &oracle->system->device);
+}
 
-    return is_placed(oracle, pipeline) ? cap - oracle->system->device.reserved_bytes : cap;
+/* Whether these bytes of one device are nearer to its room than those of the stage that was nearest so far. */
+static bool is_nearer(double bytes, double room, const pdl_projection_t *out)
+{
+    return room == out->memory_room ? bytes > out->memory_bytes
+                                    : bytes * out->memory_room > out->memory_bytes * room;
 }
 
 pdl_status_t pdl__project_memory(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_profile_t *profile,
@@ -392,17 +429,23 @@ pdl_status_t pdl__project_memory(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_
     pdl__stages_memory(profile, st);
     const pdl__stage_load_t *load = stage_loads(oracle, c, profile, st, &loads);
     out->memory_bytes = 0;
+    out->memory_room = pdl__memory_room(oracle, c->pipeline);
+    out->memory_device = NULL;
+    out->memory_stage = 0;
     for (int k = 0; k < loads; k++) {
         pdl_memory_breakdown_t b;
         stage_memory(oracle, c, profile, &load[k], &b);
         pdl_status_t status = placed ? place_buffers(oracle, c, profile, &b) : PDL_OK;
         if (status) return status;
-        double bytes = breakdown_sum(&b);
-        if (bytes > out->memory_bytes) {
+        double bytes = breakdown_sum(&b), room = room_of(oracle, c->pipeline, load[k].device);
+        if (is_nearer(bytes, room, out)) {
             out->memory_bytes = bytes;
             out->memory = b;
+            out->memory_room = room;
+            out->memory_stage = load[k].stage;
+            if (st->kinds != NULL) out->memory_device = load[k].device->name;
         }
     }
-    out->fits = out->memory_bytes <= pdl__memory_room(oracle, c->pipeline);
+    out->fits = out->memory_bytes <= out->memory_room;
     return PDL_OK;
 }

@@ -13,7 +13,7 @@ typedef struct pricer {
     const pdl_plan_t    *plan;
     const pdl_program_t *program;
     int                  stage;
-    pdl_profile_t       *profile;
+    const pdl_profile_t *profile; /* of the stage */
     pdl_prices_t        *prices;
     /* Schedules of groups, which take a while to count; by masks of axes. */
     pdl_algorithm_t algorithm[1 << PDL_MAX_AXES];
@@ -96,7 +96,7 @@ static double from_saved_seconds(const pricer_t *pr, const pdl_program_op_t *op)
 
     for (int j = 0; j < PDL_PROGRAM_INPUTS; j++)
         if (op->input[j] >= 0) bytes += (double)pr->program->buffer[op->input[j]].bytes;
-    return bytes / pr->profile->compute.bytes_per_s;
+    return bytes / pdl__slowest_memory(pr->profile);
 }
 
 /* Ranks of a group over these axes, and the distance of neighbours in it. */
@@ -252,8 +252,7 @@ static double update_seconds(const pricer_t *pr)
         }
     }
     if (pr->plan->sharding != PDL_SHARDING_NONE) ranks = (double)pdl_mesh_extent(&pr->plan->mesh, PDL_AXIS_DATA);
-    return pdl__update_seconds(&pr->oracle->p, &pr->profile->compute, pr->plan->optimizer, weights / ranks,
-                               tensors);
+    return pdl__slowest_update(&pr->oracle->p, pr->profile, pr->plan->optimizer, weights / ranks, tensors);
 }
 
 /* Of one of the updates: there is one, or as many as the optimizer's state has pieces, nearly all of the same size. */
@@ -288,7 +287,7 @@ static double pass_seconds(const pricer_t *pr, const pdl_program_op_t *op)
 
     if (op->kind == PDL_OP_COPY && output >= 0 && op->input[0] >= 0)
         bytes = fmin(bytes, (double)buffer[op->input[0]].bytes);
-    return kernel_seconds(pr) + 3 * bytes / pr->profile->compute.bytes_per_s;
+    return kernel_seconds(pr) + 3 * bytes / pdl__slowest_memory(pr->profile);
 }
 
 /* A piece of state that is on disk: it is read and written, and devices of a node share that. */
@@ -428,12 +427,13 @@ static void join_queues(const pricer_t *pr, double *queue_s)
     for (int i = 1; i < pr->replayed; i++) queue_s[i] = 0;
 }
 
-static pdl_status_t price_all(pricer_t *pr, const pdl_replay_rank_t *ranks, int count, double *const *seconds,
-                              double *const *queue_s)
+static pdl_status_t price_all(pricer_t *pr, const pdl_stages_t *runs, const pdl_replay_rank_t *ranks, int count,
+                              double *const *seconds, double *const *queue_s)
 {
-    double       unused;
-    int         *stage = calloc((size_t)count + 1, sizeof(*stage));
-    pdl_status_t status = stage == NULL ? pdl_error(PDL_ERR_NOMEM, "out of memory for a timeline") : PDL_OK;
+    const pdl_profile_t *first = pr->profile;
+    double               unused;
+    int                 *stage = calloc((size_t)count + 1, sizeof(*stage));
+    pdl_status_t         status = stage == NULL ? pdl_error(PDL_ERR_NOMEM, "out of memory for a timeline") : PDL_OK;
 
     for (int k = 0; k < count && !status; k++)
         stage[k] = stage_of(pr->plan, pr->stages, pr->chunks, ranks[k].program);
@@ -441,6 +441,7 @@ static pdl_status_t price_all(pricer_t *pr, const pdl_replay_rank_t *ranks, int 
     for (int k = 0; k < count && !status; k++) {
         pr->program = ranks[k].program;
         pr->stage = stage[k];
+        pr->profile = pdl__profile_on(first, runs, stage[k]);
         pr->replayed = count_replayed(pr);
         pr->update_s = share_of_update(pr);
         for (int i = 0; i < pr->program->op_count && !status; i++)
@@ -456,16 +457,20 @@ pdl_status_t pdl__price_programs(pdl_oracle_t *oracle, const pdl_plan_t *plan, p
                                  const pdl_replay_rank_t *ranks, int count, double *const *seconds,
                                  double *const *queue_s)
 {
-    pdl_case_t   c;
-    pricer_t     pr = {.oracle = oracle, .plan = plan, .prices = prices};
-    pdl_status_t status = pdl__case_of_plan(oracle, plan, NULL, &c);
+    pdl_case_t          c;
+    pdl_profile_t      *profile;
+    const pdl_stages_t *runs = NULL;
+    pricer_t            pr = {.oracle = oracle, .plan = plan, .prices = prices};
+    pdl_status_t        status = pdl__case_of_plan(oracle, plan, NULL, &c);
 
-    if (!status) status = pdl__profile_create(oracle, plan, c.micro_batch, &pr.profile);
+    if (!status) status = pdl__profile_create(oracle, plan, c.micro_batch, &profile);
     if (status) return status;
+    pr.profile = profile;
     pr.stages = (int)c.pipeline;
     pr.chunks = c.pipeline > 1 ? c.virtual_stages : 1;
-    status = price_all(&pr, ranks, count, seconds, queue_s);
-    pdl__profile_destroy(pr.profile);
+    status = pdl__profile_runs(&c, profile, (int64_t)pr.stages * pr.chunks, plan->stage_first, &runs);
+    if (!status) status = price_all(&pr, runs, ranks, count, seconds, queue_s);
+    pdl__profile_destroy(profile);
     return status;
 }
 

@@ -66,6 +66,15 @@ static void project_energy(const pdl_system_t *system, const pdl_projection_t *p
     if (fields->price_per_kwh > 0) o->energy_cost = o->energy_j / 3.6e6 * fields->price_per_kwh;
 }
 
+/* Of a device that the plan is on, on average; 0: not known. */
+static double price_of(const pdl_system_t *system, const pdl_plan_t *plan)
+{
+    int order = 0;
+
+    if (pdl_system_find_order(system, (const char(*)[PDL_PART_NAME])plan->part, plan->part_count, &order)) return 0;
+    return pdl_system_price(system, order, pdl_mesh_size(&plan->mesh));
+}
+
 void pdl_ownership_project(const pdl_system_t *system, const pdl_plan_t *plan, const pdl_projection_t *projection,
                            double samples, pdl_ownership_t *ownership)
 {
@@ -87,8 +96,9 @@ void pdl_ownership_project(const pdl_system_t *system, const pdl_plan_t *plan, c
     project_failures(system, devices, ownership);
     project_energy(system, projection, devices, ownership);
     ownership->device_hours = ownership->total_s * devices / 3600;
-    if (system->cost_per_pe_hour > 0)
-        ownership->cost = ownership->device_hours * system->cost_per_pe_hour;
+    double price = price_of(system, plan);
+    if (price > 0)
+        ownership->cost = ownership->device_hours * price;
     else
         miss(ownership, "cost_per_pe_hour (money)");
 }

@@ -15,6 +15,12 @@ static pdl_status_t price(const pdl__pass_prices_t *pp, const pdl_comm_query_t *
     return pp->prices->comm(pp->prices, query, stage, times, seconds);
 }
 
+/* What layers take on the devices of a stage. */
+static const pdl_profile_t *profile_of(const pdl__pass_prices_t *pp, int stage)
+{
+    return pdl__profile_on(pp->profile, pp->runs, stage);
+}
+
 /* Sums of the layers [first, last); the struct is doubles throughout. */
 static pdl_sums_t sums_of(const pdl_profile_t *profile, int first, int last)
 {
@@ -101,7 +107,7 @@ static pdl_status_t time_layer(pdl__pass_prices_t *pp, const pdl_pricing_t *pr, 
 {
     const pdl_partition_t *partition = pp->profile->partition;
     const pdl_local_t     *local = &partition->local[index];
-    pdl_sums_t             sums = sums_of(pp->profile, index, index + 1);
+    pdl_sums_t             sums = sums_of(profile_of(pp, stage), index, index + 1);
     pdl__pass_time_t      *time = &pp->layers[index];
     double                 slow = pp->slow[stage];
 
@@ -148,7 +154,7 @@ static pdl__pass_time_t time_run(const pdl__pass_prices_t *pp, int first, int la
         for (int i = first; i < last; i++) add_times(&time, &pp->layers[i]);
         return time;
     }
-    pdl_sums_t s = sums_of(pp->profile, first, last);
+    pdl_sums_t s = sums_of(profile_of(pp, stage), first, last);
     time = (pdl__pass_time_t){.part = {{s.forward, s.layer_forward, s.halo_forward},
                                        {s.backward, s.layer_backward, s.halo_backward}},
                               .queue = {s.queue_forward, s.queue_backward}};
@@ -298,12 +304,13 @@ static pdl_status_t finish_stage(pdl__pass_prices_t *pp, int stage)
     memset(&sums, 0, sizeof(sums));
     for (int c = 0; c < pp->pipeline.chunks; c++) {
         const pdl__chunk_t *chunk = &pp->chunks[stage * pp->pipeline.chunks + c];
-        pdl_sums_t          more = sums_of(pp->profile, chunk->first, chunk->last);
+        pdl_sums_t          more = sums_of(profile_of(pp, stage), chunk->first, chunk->last);
 
         for (size_t i = 0; i < sizeof(sums) / sizeof(double); i++) ((double *)&sums)[i] += ((double *)&more)[i];
     }
     if (!pp->pipeline.training) return PDL_OK;
-    pp->update_s[stage] = pp->slow[stage] * pdl__stage_update_seconds(pp->oracle, &pp->c, pp->profile, &sums);
+    pp->update_s[stage] =
+        pp->slow[stage] * pdl__stage_update_seconds(pp->oracle, &pp->c, profile_of(pp, stage), &sums);
     pp->tail_s[stage] = skew_seconds(pp, &sums) + pdl__checkpoint_seconds(pp->oracle, &pp->c, pp->profile, &sums);
     if (pp->overlap || pp->c.sharding == PDL_SHARDING_ZERO3) return PDL_OK;
     double       exchange_s, gather_s;
@@ -421,8 +428,9 @@ static pdl_status_t find_runs(pdl__pass_prices_t *pp, const int *stage_first)
 {
     int                 p = pp->pipeline.stages, v = pp->pipeline.chunks;
     const pdl_stages_t *runs;
-    pdl_status_t        status = pdl__profile_runs(pp->profile, (int64_t)p * v, stage_first, &runs);
+    pdl_status_t        status = pdl__profile_runs(&pp->c, pp->profile, (int64_t)p * v, stage_first, &runs);
 
+    pp->runs = status ? NULL : runs;
     for (int k = 0; k < p * v && !status; k++) {
         pp->chunks[k % p * v + k / p].first = runs->first[k];
         pp->chunks[k % p * v + k / p].last = runs->first[k + 1];

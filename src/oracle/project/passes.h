@@ -45,23 +45,24 @@ typedef struct pdl__stage_tie {
 } pdl__stage_tie_t;
 
 typedef struct pdl__pass_prices {
-    pdl_oracle_t     *oracle;
-    pdl_prices_t     *prices;
-    pdl_case_t        c;
-    pdl_profile_t    *profile;
-    pdl_pipeline_t    pipeline;
-    pdl__chunk_t     *chunks; /* stage * chunks + chunk */
-    pdl__segment_t   *segments;
-    int               segment_count;
-    pdl__pass_time_t *layers;   /* per layer; NULL with the prices of the profile */
-    double           *update_s; /* per stage */
-    double           *tail_s;   /* per stage: gradient exchange after backward, when nothing overlaps */
-    double           *gather_s; /* per stage: gathering sharded weights after the update, likewise */
-    double           *slow;     /* per stage: factor on its computation */
-    pdl__stage_tie_t *ties;
-    int               tie_count;
-    bool              overlap;
-    bool              divided; /* gradients of weights have passes of their own */
+    pdl_oracle_t       *oracle;
+    pdl_prices_t       *prices;
+    pdl_case_t          c;
+    pdl_profile_t      *profile;
+    const pdl_stages_t *runs; /* virtual stage k is one of stage k modulo the stages */
+    pdl_pipeline_t      pipeline;
+    pdl__chunk_t       *chunks; /* stage * chunks + chunk */
+    pdl__segment_t     *segments;
+    int                 segment_count;
+    pdl__pass_time_t   *layers;   /* per layer; NULL with the prices of the profile */
+    double             *update_s; /* per stage */
+    double             *tail_s;   /* per stage: gradient exchange after backward, when nothing overlaps */
+    double             *gather_s; /* per stage: gathering sharded weights after the update, likewise */
+    double             *slow;     /* per stage: factor on its computation */
+    pdl__stage_tie_t   *ties;
+    int                 tie_count;
+    bool                overlap;
+    bool                divided; /* gradients of weights have passes of their own */
 } pdl__pass_prices_t;
 
 /* What is priced; all is borrowed. */

@@ -31,13 +31,14 @@ static double send_s(const pdl__runs_t *r, int64_t k)
 /* As if transfers took no time. */
 static pass_t bare_pass(const pdl__runs_t *r, int64_t k)
 {
-    const double *pass = r->profile->pass[r->c->recompute], *forward = r->profile->forward;
-    int           a = r->cut->first[k], b = r->cut->first[k + 1];
-    pass_t        bare = {.forward = forward[b] - forward[a], .both = pass[b] - pass[a]};
+    const pdl_profile_t *on = pdl__profile_on(r->profile, r->cut, k);
+    const double        *pass = on->pass[r->c->recompute], *forward = on->forward;
+    int                  a = r->cut->first[k], b = r->cut->first[k + 1];
+    pass_t               bare = {.forward = forward[b] - forward[a], .both = pass[b] - pass[a]};
 
     if (r->c->run_mode == PDL_TRAINING) bare.both += r->wait_s / (double)r->c->virtual_stages;
     if (pdl__divides_passes(r->c)) {
-        bare.later = r->profile->later[b] - r->profile->later[a];
+        bare.later = on->later[b] - on->later[a];
         bare.both -= bare.later;
     }
     bare.backward = bare.both - bare.forward;

@@ -45,7 +45,7 @@ double pdl__run_seconds(const pdl_case_t *c, const pdl_sums_t *a, const pdl_sums
            (a->backward + a->layer_backward + a->halo_backward);
 }
 
-pdl_status_t pdl__sum_passes(const pdl_case_t *c, pdl_profile_t *profile)
+static pdl_status_t sum_passes(const pdl_case_t *c, pdl_profile_t *profile)
 {
     const pdl_sums_t nothing = {.forward = 0};
     int              count = profile->partition->layer_count + 1;
@@ -64,6 +64,15 @@ pdl_status_t pdl__sum_passes(const pdl_case_t *c, pdl_profile_t *profile)
     profile->pass[c->recompute] = there ? pass : NULL;
     if (!there) free(pass);
     return profile->pass[c->recompute] != NULL ? PDL_OK : pdl_error(PDL_ERR_NOMEM, "out of memory");
+}
+
+pdl_status_t pdl__sum_passes(const pdl_case_t *c, pdl_profile_t *profile)
+{
+    pdl_status_t status = sum_passes(c, profile);
+
+    for (unsigned kinds = 1; kinds <= profile->kinds && !status; kinds++)
+        if (profile->other[kinds] != NULL) status = sum_passes(c, profile->other[kinds]);
+    return status;
 }
 
 /* Layers for which the host is slower stand beside others for which it is not: a blend counts a part of both. */
@@ -107,6 +116,21 @@ static void project_update(const pdl_oracle_t *oracle, const pdl_case_t *c, cons
     if (c->run_mode == PDL_INFERENCE) return;
     out->update_s = pdl__stage_update_seconds(oracle, c, profile, heavy);
     out->compute_s += out->update_s;
+}
+
+/* Of the heaviest stage, or where devices differ of the one that takes longest. */
+static void project_slowest_update(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
+                                   const pdl_stages_t *st, pdl_projection_t *out)
+{
+    int64_t slowest = st->heaviest_stage;
+    double  longest = 0;
+
+    for (int64_t s = 0; s < st->count && !st->alike; s++) {
+        double seconds = pdl__stage_update_seconds(oracle, c, st->on[s], &st->sums[s]);
+        if (seconds > longest) slowest = s;
+        longest = fmax(longest, seconds);
+    }
+    project_update(oracle, c, pdl__profile_on(profile, st, slowest), &st->sums[slowest], out);
 }
 
 static void project_wait(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_stages_t *st,
@@ -248,17 +272,31 @@ static double useful_flop(const pdl_oracle_t *oracle, const pdl_case_t *c)
            ((double)totals.flop_forward + (c->run_mode == PDL_TRAINING ? (double)totals.flop_backward : 0));
 }
 
+double pdl__energy(const pdl_system_t *system, int part_order, int64_t pe, double busy_s, double idle_s)
+{
+    const pdl_device_t *d = &system->device;
+    int64_t             count[PDL_MAX_PARTS];
+    double              sum = 0;
+
+    if (system->part_count == 0) return (double)pe * (d->power_w * busy_s + d->idle_power_w * idle_s);
+    pdl_system_count_kinds(system, part_order, pe, count);
+    for (int i = 0; i < system->part_count; i++) {
+        d = &system->part[i].device;
+        if (count[i] > 0) sum += (double)count[i] * (d->power_w * busy_s + d->idle_power_w * idle_s);
+    }
+    return sum;
+}
+
 pdl__sum_t pdl__add_up(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl__parts_t *parts)
 {
-    const pdl_device_t *d = &oracle->system->device;
-    pdl__sum_t          sum = {.comm_s = 0};
+    pdl__sum_t sum = {.comm_s = 0};
 
     for (int i = 0; i < PDL_COMM_CLASS_COUNT; i++) sum.comm_s += parts->comm[i];
     double busy = parts->compute_s + sum.comm_s + parts->bubble_s;
     sum.io_s = parts->input_s > busy ? parts->input_s - busy : 0;
     sum.total_s = busy + sum.io_s;
     sum.energy_j =
-        (double)c->pe * (d->power_w * parts->compute_s + d->idle_power_w * (sum.total_s - parts->compute_s));
+        pdl__energy(oracle->system, c->part_order, c->pe, parts->compute_s, sum.total_s - parts->compute_s);
     return sum;
 }
 
@@ -281,11 +319,12 @@ static pdl_sums_t busiest_stage(const pdl_case_t *c, const pdl_profile_t *profil
                                 double *busy_s)
 {
     pdl_sums_t sums = {.forward = 0};
-    double     longest = -1, *pass = profile->pass[c->recompute];
+    double     longest = -1;
     int64_t    busiest = 0;
 
     for (int64_t s = 0; s < c->pipeline; s++) {
-        double seconds = 0;
+        const double *pass = pdl__profile_on(profile, cut, s)->pass[c->recompute];
+        double        seconds = 0;
         for (int64_t k = s; k < cut->count; k += c->pipeline)
             seconds += pass[cut->first[k + 1]] - pass[cut->first[k]];
         if (seconds <= longest) continue;
@@ -294,9 +333,10 @@ static pdl_sums_t busiest_stage(const pdl_case_t *c, const pdl_profile_t *profil
     }
     *busy_s = longest;
     /* The struct is doubles throughout. */
+    const pdl_sums_t *prefix = pdl__profile_on(profile, cut, busiest)->prefix;
     for (int64_t k = busiest; k < cut->count; k += c->pipeline) {
-        const double *a = (const double *)&profile->prefix[cut->first[k]];
-        const double *b = (const double *)&profile->prefix[cut->first[k + 1]];
+        const double *a = (const double *)&prefix[cut->first[k]];
+        const double *b = (const double *)&prefix[cut->first[k + 1]];
         for (size_t i = 0; i < sizeof(sums) / sizeof(double); i++) ((double *)&sums)[i] += b[i] - a[i];
     }
     return sums;
@@ -306,12 +346,25 @@ pdl_status_t pdl__case_stages(const pdl_case_t *c, pdl_profile_t *profile, const
                               pdl__pipeline_cut_t *cut)
 {
     bool         several = c->virtual_stages > 1;
-    pdl_status_t status = pdl__profile_stages(profile, c->pipeline, several ? NULL : given, &cut->ranks);
+    pdl_status_t status = pdl__profile_stages(c, profile, c->pipeline, several ? NULL : given, &cut->ranks);
 
     if (!status) status = pdl__sum_passes(c, profile);
     cut->virtual_stages = cut->ranks;
     if (status || !several) return status;
-    return pdl__profile_runs(profile, c->pipeline * c->virtual_stages, given, &cut->virtual_stages);
+    return pdl__profile_runs(c, profile, c->pipeline * c->virtual_stages, given, &cut->virtual_stages);
+}
+
+/* A micro-batch through all virtual stages. */
+static double pass_seconds(const pdl_case_t *c, const pdl_profile_t *profile, const pdl_stages_t *cut)
+{
+    double sum = 0;
+
+    if (cut->on == NULL) return profile->pass[c->recompute][profile->partition->layer_count];
+    for (int64_t k = 0; k < cut->count; k++) {
+        const double *pass = cut->on[k]->pass[c->recompute];
+        sum += pass[cut->first[k + 1]] - pass[cut->first[k]];
+    }
+    return sum;
 }
 
 pdl_status_t pdl__project_passes(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_profile_t *profile,
@@ -325,7 +378,7 @@ pdl_status_t pdl__project_passes(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_
         sums = busiest_stage(c, profile, cut, &busy.slowest);
         busy.sums = &sums;
         busy.slowest_stage = 0;
-        busy.total = profile->pass[c->recompute][profile->partition->layer_count];
+        busy.total = pass_seconds(c, profile, cut);
     }
     project_compute(c, &busy, out);
     project_layers(c, &busy, out);
@@ -402,7 +455,7 @@ pdl_status_t pdl__project_case(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_pr
     status = recall_passes(oracle, c, profile, cut, &drain_s, out);
     if (!status) status = pdl__gradient_exchange(oracle, c, profile, st, &exchange);
     if (status) return status;
-    project_update(oracle, c, profile, &st->sums[st->heaviest_stage], out);
+    project_slowest_update(oracle, c, profile, st, out);
     pdl__beside_t beside = pdl__exchange_beside(oracle, st, &exchange, drain_s);
     out->gradient_total_s += exchange.total_s;
     out->comm[PDL_COMM_GRADIENT] += beside.exposed_s;

@@ -48,12 +48,8 @@ static void improve_links(pdl_system_t *system, int level, double bandwidth, dou
     }
 }
 
-/* Makes one number better by a factor. */
-static void improve(pdl_system_t *system, number_t number, int level, double factor)
+static void improve_device(pdl_device_t *device, number_t number, double factor)
 {
-    pdl_device_t  *device = &system->device;
-    pdl_storage_t *storage = &system->storage;
-
     switch (number) {
     case NUMBER_PEAK:
         for (int p = 0; p < PDL_PRECISION_COUNT; p++) device->peak_flop_per_s[p] *= factor;
@@ -65,6 +61,18 @@ static void improve(pdl_system_t *system, number_t number, int level, double fac
         device->issue_s /= factor;
         break;
     case NUMBER_HOST_LINK: scale_host_link(&device->host_link, factor); break;
+    default: break;
+    }
+}
+
+/* Makes one number better by a factor, of all kinds of devices. */
+static void improve(pdl_system_t *system, number_t number, int level, double factor)
+{
+    pdl_storage_t *storage = &system->storage;
+
+    improve_device(&system->device, number, factor);
+    for (int i = 0; i < system->part_count; i++) improve_device(&system->part[i].device, number, factor);
+    switch (number) {
     case NUMBER_STORAGE:
         storage->node_bandwidth_bytes_per_s *= factor;
         storage->total_bandwidth_bytes_per_s *= factor;
@@ -72,7 +80,7 @@ static void improve(pdl_system_t *system, number_t number, int level, double fac
     case NUMBER_DECODE: storage->decode_samples_per_s *= factor; break;
     case NUMBER_LINK: improve_links(system, level, factor, 1); break;
     case NUMBER_LATENCY: improve_links(system, level, 1, factor); break;
-    case NUMBER_COUNT: break;
+    default: break;
     }
 }
 
@@ -191,6 +199,7 @@ static pdl_status_t try_memory(const probe_t *probe, pdl_sensitivity_t *out)
 
     if (system.backend != NULL || request.max_memory > 0) return PDL_OK; /* there, memory is counted otherwise */
     system.device.memory_bytes *= 2;
+    for (int i = 0; i < system.part_count; i++) system.part[i].device.memory_bytes *= 2;
     request.batch = probe->best->config.batch;
     request.top = 1;
     status = pdl_oracle_create(probe->oracle->model, &system, &probe->oracle->p, &oracle);

@@ -3,6 +3,7 @@
  * collectives by their prices for the messages that the plan has.
  */
 #include "oracle/cost/kept_schedules.h"
+#include "oracle/cost/places.h"
 
 #include <paradl/plan/collectives.h>
 
@@ -20,6 +21,19 @@ static pdl_status_t settle_stages(pdl_oracle_t *oracle, pdl_plan_t *plan)
     pdl_status_t status = pdl_oracle_project(oracle, plan, NULL, &projection);
     plan->stages_given = !status;
     return status;
+}
+
+/* A plan that does not say on which parts of a machine its ranks are has them as the machine does. */
+static pdl_status_t settle_parts(const pdl_system_t *system, pdl_plan_t *plan)
+{
+    int          order;
+    pdl_status_t status =
+        pdl_system_find_order(system, (const char(*)[PDL_PART_NAME])plan->part, plan->part_count, &order);
+
+    if (status) return status;
+    pdl__name_parts(system, order, plan);
+    pdl_oracle_places(system, order, &plan->mesh, plan->stage_devices, sizeof(plan->stage_devices));
+    return PDL_OK;
 }
 
 /* Collectives of one axis, as the oracle prices them. */
@@ -213,7 +227,7 @@ static pdl_status_t settle_collectives(pdl_oracle_t *oracle, pdl_plan_t *plan)
     pdl_status_t       status = PDL_OK;
 
     if (!is_open(plan)) return PDL_OK;
-    pdl__compute_cost(oracle->system, &oracle->p, plan->precision, &cost);
+    pdl__compute_cost(oracle->system, &oracle->system->device, &oracle->p, plan->precision, &cost);
     uses = malloc(sizeof(*uses));
     if (uses == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory for the collectives of a plan");
     status = pdl_partition_create(plan, ceil(samples / (double)plan->micro_batches), &partition);
@@ -232,7 +246,8 @@ static pdl_status_t settle_collectives(pdl_oracle_t *oracle, pdl_plan_t *plan)
 
 pdl_status_t pdl_oracle_settle(pdl_oracle_t *oracle, pdl_plan_t *plan)
 {
-    pdl_status_t status = settle_stages(oracle, plan);
+    pdl_status_t status = settle_parts(oracle->system, plan);
 
+    if (!status) status = settle_stages(oracle, plan);
     return status ? status : settle_collectives(oracle, plan);
 }

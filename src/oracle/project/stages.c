@@ -1,7 +1,7 @@
 /*
  * Pipeline stages: cuts of the layer sequence such that the slowest stage is as fast as it can be.
  */
-#include "oracle/cost/profile.h"
+#include "oracle/internal.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +21,18 @@ typedef struct cuts {
     int        count;
 } cuts_t;
 
+/* What is cut, and into stages on which devices. */
+typedef struct task {
+    const pdl_profile_t *profile;
+    const pdl_stages_t  *st;
+} task_t;
+
+/* Prefix sums of what a micro-batch spends in a layer on the devices of stage s. */
+static const double *run_of(const task_t *task, int64_t s)
+{
+    return pdl__profile_on(task->profile, task->st, s)->run;
+}
+
 static int cut_at(const cuts_t *cuts, int i)
 {
     return cuts->at ? cuts->at[i] : i + 2;
@@ -28,22 +40,22 @@ static int cut_at(const cuts_t *cuts, int i)
 
 /* Index of the last cut before which a stage that begins at layer `begin` takes at most `limit` seconds: where the one before it
    would let expect it, or else anywhere up to `high`. */
-static int last_within(const pdl_profile_t *profile, const cuts_t *cuts, int low, int high, int expected, int begin,
+static int last_within(const double *run, const cuts_t *cuts, int low, int high, int expected, int begin,
                        double limit)
 {
-    double end = profile->run[begin] + limit;
+    double end = run[begin] + limit;
 
     if (expected >= low && expected < high) {
-        if (profile->run[cut_at(cuts, expected)] > end)
+        if (run[cut_at(cuts, expected)] > end)
             high = expected - 1 > low ? expected - 1 : low;
-        else if (profile->run[cut_at(cuts, expected + 1)] > end)
+        else if (run[cut_at(cuts, expected + 1)] > end)
             return expected;
         else
             low = expected + 1;
     }
     while (low < high) {
         int middle = low + (high - low + 1) / 2;
-        if (profile->run[cut_at(cuts, middle)] <= end)
+        if (run[cut_at(cuts, middle)] <= end)
             low = middle;
         else
             high = middle - 1;
@@ -53,19 +65,20 @@ static int last_within(const pdl_profile_t *profile, const cuts_t *cuts, int low
 
 /* Fills stages greedily with at most `limit` seconds each, leaving a cut for each that follows; true when `count`
    suffice. *turn: the slowest of them then, or else the least limit with which it may go otherwise. */
-static bool greedy(const pdl_profile_t *profile, const cuts_t *cuts, int64_t count, double limit, int *first,
-                   double *turn)
+static bool greedy(const task_t *task, const cuts_t *cuts, double limit, int *first, double *turn)
 {
-    const double *run = profile->run;
-    int           begin = 0, next = 0, step = 0, layers = profile->partition->layer_count;
+    int64_t       count = task->st->count;
+    int           begin = 0, next = 0, step = 0, layers = task->profile->partition->layer_count;
     double        most = limit * (1 + 1e-9), slowest = 0, longer = INFINITY;
+    const double *run = run_of(task, 0);
 
     first[0] = 0;
     for (int64_t s = 1; s < count; s++) {
         int room = cuts->count - (int)(count - s);
-        int cut = last_within(profile, cuts, next, room, next + step, begin, most);
+        int cut = last_within(run, cuts, next, room, next + step, begin, most);
         first[s] = cut_at(cuts, cut);
-        double stage = run[first[s]] - run[begin], rest = (run[layers] - run[first[s]]) / (double)(count - s);
+        double stage = run[first[s]] - run[begin], rest = 0;
+        if (task->st->alike) rest = (run[layers] - run[first[s]]) / (double)(count - s);
         if (cut < room) longer = fmin(longer, run[cut_at(cuts, cut + 1)] - run[begin]);
         slowest = fmax(slowest, stage);
         /* What is left is too much, however it is shared out. */
@@ -74,6 +87,7 @@ static bool greedy(const pdl_profile_t *profile, const cuts_t *cuts, int64_t cou
         begin = first[s];
         step = cut - next;
         next = cut + 1;
+        run = run_of(task, s);
     }
     first[count] = layers;
     slowest = fmax(slowest, run[layers] - run[begin]);
@@ -82,35 +96,42 @@ static bool greedy(const pdl_profile_t *profile, const cuts_t *cuts, int64_t cou
 }
 
 /* The longest run of layers between two cuts. */
-static double widest_step(const pdl_profile_t *profile, const cuts_t *cuts)
+static double widest_step(const task_t *task, const cuts_t *cuts)
 {
-    double before = 0, widest = 0;
+    const double *run = run_of(task, 0);
+    double        before = 0, widest = 0;
 
     for (int i = 0; i <= cuts->count; i++) {
-        double here = profile->run[i < cuts->count ? cut_at(cuts, i) : profile->partition->layer_count];
+        double here = run[i < cuts->count ? cut_at(cuts, i) : task->profile->partition->layer_count];
         if (here - before > widest) widest = here - before;
         before = here;
     }
     return widest;
 }
 
-static bool bisect(const pdl_profile_t *profile, const cuts_t *cuts, int64_t count, int *first)
+/* On devices that differ, a limit with which no stage is left over is that of all layers on the slowest. */
+static bool bisect(const task_t *task, const cuts_t *cuts, int *first)
 {
-    double high = profile->run[profile->partition->layer_count], low = high / (double)count, turn;
+    int    layers = task->profile->partition->layer_count;
+    double high = 0, low = 0, enough = INFINITY, little = 0, turn;
 
-    if (cuts->count < count - 1) return false;
+    if (cuts->count < task->st->count - 1) return false;
+    for (int64_t s = 0; s < task->st->count; s++) high = fmax(high, run_of(task, s)[layers]);
     /* With room for an even share and one step more no stage is left over. What is known of other limits need not be tried. */
-    double enough = low + widest_step(profile, cuts), little = 0;
+    if (task->st->alike) {
+        low = high / (double)task->st->count;
+        enough = low + widest_step(task, cuts);
+    }
     while (high - low > 1e-5 * high) {
         double middle = 0.5 * (low + high), most = middle * (1 + 1e-9);
         bool   suffices = most >= enough;
         if (!suffices && most >= little * (1 - 1e-12)) {
-            suffices = greedy(profile, cuts, count, middle, first, &turn);
+            suffices = greedy(task, cuts, middle, first, &turn);
             *(suffices ? &enough : &little) = turn;
         }
         *(suffices ? &high : &low) = middle;
     }
-    return greedy(profile, cuts, count, high, first, &turn);
+    return greedy(task, cuts, high, first, &turn);
 }
 
 static pdl_status_t too_many(const pdl_profile_t *profile, int64_t count)
@@ -161,50 +182,52 @@ static bool even(const pdl_profile_t *profile, int64_t count, int *first)
     return found;
 }
 
-static double slowest_of(const pdl_profile_t *profile, int64_t count, const int *first)
+static double slowest_of(const task_t *task, const int *first)
 {
     double most = 0;
 
-    for (int64_t s = 0; s < count; s++) {
-        double seconds = profile->run[first[s + 1]] - profile->run[first[s]];
+    for (int64_t s = 0; s < task->st->count; s++) {
+        const double *run = run_of(task, s);
+        double        seconds = run[first[s + 1]] - run[first[s]];
         if (seconds > most) most = seconds;
     }
     return most;
 }
 
 /* Where hardly a place has but one tensor to hand on, as between the two sides of a U-Net, several are handed on. */
-static bool by_time(const pdl_profile_t *profile, int64_t count, int *first)
+static bool by_time(const task_t *task, int *first)
 {
     static const double WORSE = 1.5;
-    cuts_t              natural = {profile->single, profile->single_count},
-           anywhere = {NULL, profile->partition->layer_count - 2};
-    bool   found = bisect(profile, &natural, count, first);
-    double slowest = found ? slowest_of(profile, count, first) : 0;
-    double mean = profile->run[profile->partition->layer_count] / (double)count;
+    int                 layers = task->profile->partition->layer_count;
+    int64_t             count = task->st->count;
+    cuts_t natural = {task->profile->single, task->profile->single_count}, anywhere = {NULL, layers - 2};
+    bool   found = bisect(task, &natural, first);
+    double slowest = found ? slowest_of(task, first) : 0;
 
-    if (found && slowest <= WORSE * mean) return true;
+    if (found && task->st->alike && slowest <= WORSE * (run_of(task, 0)[layers] / (double)count)) return true;
     int *other = malloc(((size_t)count + 1) * sizeof(*other));
-    if (other == NULL || !bisect(profile, &anywhere, count, other)) {
+    if (other == NULL || !bisect(task, &anywhere, other)) {
         free(other);
         return found;
     }
-    if (!found || slowest > WORSE * slowest_of(profile, count, other))
+    if (!found || slowest > WORSE * slowest_of(task, other))
         memcpy(first, other, ((size_t)count + 1) * sizeof(*other));
     free(other);
     return true;
 }
 
-static pdl_status_t partition(const pdl_profile_t *profile, int64_t count, int *first)
+/* As many blocks everywhere are no aim where devices differ. */
+static pdl_status_t partition(const pdl_profile_t *profile, pdl_stages_t *st)
 {
-    int layers = profile->partition->layer_count;
+    task_t task = {profile, st};
 
-    if (count == 1) {
-        first[0] = 0;
-        first[1] = layers;
+    if (st->count == 1) {
+        st->first[0] = 0;
+        st->first[1] = profile->partition->layer_count;
         return PDL_OK;
     }
-    if (even(profile, count, first) || by_time(profile, count, first)) return PDL_OK;
-    return too_many(profile, count);
+    if ((st->alike && even(profile, st->count, st->first)) || by_time(&task, st->first)) return PDL_OK;
+    return too_many(profile, st->count);
 }
 
 /* Backward runs from the last layer of the heaviest stage to its first, and gradients are exchanged in buckets: a
@@ -212,7 +235,7 @@ static pdl_status_t partition(const pdl_profile_t *profile, int64_t count, int *
 static void gradient_points(const pdl_profile_t *profile, pdl_stages_t *st)
 {
     int               first = st->first[st->heaviest_stage], last = st->first[st->heaviest_stage + 1], top = last;
-    const pdl_sums_t *prefix = profile->prefix, *end = &prefix[last];
+    const pdl_sums_t *prefix = pdl__profile_on(profile, st, st->heaviest_stage)->prefix, *end = &prefix[last];
     double            bucket = st->sums[st->heaviest_stage].weights / PDL_GRADIENT_POINTS;
 
     st->points = 0;
@@ -234,6 +257,7 @@ static bool stages_alike(const pdl_profile_t *profile, const pdl_stages_t *st, i
     int               x = st->first[a], y = st->first[b], length = st->first[a + 1] - x;
 
     if (length != st->first[b + 1] - y || plan->block_count > 0) return false;
+    if (st->kinds != NULL && st->kinds[a] != st->kinds[b]) return false;
     if (memcmp(&plan->modes[x], &plan->modes[y], (size_t)length * sizeof(*plan->modes)) != 0) return false;
     for (int i = 0; i < length; i++)
         if (pdl_model_layer(plan->model, x + i)->class_id != pdl_model_layer(plan->model, y + i)->class_id)
@@ -299,9 +323,10 @@ static void find_tied(const pdl_profile_t *profile, pdl_stages_t *st)
 static void measure(const pdl_profile_t *profile, pdl_stages_t *st)
 {
     for (int64_t s = 0; s < st->count; s++) {
-        int first = st->first[s], last = st->first[s + 1];
-        subtract(&profile->prefix[first], &profile->prefix[last], &st->sums[s]);
-        st->seconds[s] = profile->run[last] - profile->run[first];
+        int                  first = st->first[s], last = st->first[s + 1];
+        const pdl_profile_t *on = pdl__profile_on(profile, st, s);
+        subtract(&on->prefix[first], &on->prefix[last], &st->sums[s]);
+        st->seconds[s] = on->run[last] - on->run[first];
         st->total += st->seconds[s];
         if (st->seconds[s] > st->seconds[st->slowest_stage]) st->slowest_stage = (int)s;
         if (st->sums[s].weights > st->sums[st->heaviest_stage].weights) st->heaviest_stage = (int)s;
@@ -332,18 +357,6 @@ static pdl_status_t complete(const pdl_profile_t *profile, pdl_stages_t *st)
     return PDL_OK;
 }
 
-static pdl_stages_t *allocate(int64_t count)
-{
-    pdl_stages_t *st = calloc(1, sizeof(*st));
-
-    if (!st) return NULL;
-    st->count = count;
-    st->first = malloc(((size_t)count + 1) * sizeof(*st->first));
-    if (st->first) return st;
-    free(st);
-    return NULL;
-}
-
 void pdl__stages_destroy(pdl_stages_t *st)
 {
     if (!st) return;
@@ -356,7 +369,24 @@ void pdl__stages_destroy(pdl_stages_t *st)
     if (st->held) free(st->held->load);
     free(st->held);
     free(st->tied);
+    free(st->kinds);
+    free(st->on);
     free(st);
+}
+
+/* `places`: of machines with several kinds of devices. */
+static pdl_stages_t *allocate(int64_t count, bool places)
+{
+    pdl_stages_t *st = calloc(1, sizeof(*st));
+
+    if (!st) return NULL;
+    st->count = count;
+    st->first = malloc(((size_t)count + 1) * sizeof(*st->first));
+    if (places) st->kinds = malloc((size_t)count * sizeof(*st->kinds));
+    if (places) st->on = calloc((size_t)count, sizeof(*st->on));
+    if (st->first && (!places || (st->kinds && st->on))) return st;
+    pdl__stages_destroy(st);
+    return NULL;
 }
 
 static pdl_status_t keep(pdl_profile_t *profile, pdl_stages_t *st)
@@ -369,24 +399,51 @@ static pdl_status_t keep(pdl_profile_t *profile, pdl_stages_t *st)
     return PDL_OK;
 }
 
-static pdl_status_t find_stages(pdl_profile_t *profile, int64_t count, const int *given, pdl_stages_t **out)
+/* Virtual stage k is one of rank k modulo the stages of the pipeline. */
+static unsigned kinds_of(const pdl_case_t *c, const pdl_profile_t *profile, int64_t k)
+{
+    return pdl_system_kinds(pdl_oracle_system(profile->oracle), c->part_order, c->pe, c->pipeline,
+                            c->pipeline_stride, k % c->pipeline);
+}
+
+static bool on_these(const pdl_case_t *c, const pdl_profile_t *profile, const pdl_stages_t *st)
+{
+    for (int64_t k = 0; k < st->count && st->kinds != NULL; k++)
+        if (st->kinds[k] != kinds_of(c, profile, k)) return false;
+    return true;
+}
+
+static pdl_status_t find_places(const pdl_case_t *c, pdl_profile_t *profile, pdl_stages_t *st)
+{
+    pdl_status_t status = PDL_OK;
+
+    st->alike = true;
+    for (int64_t k = 0; k < st->count && st->kinds != NULL && !status; k++) {
+        st->kinds[k] = kinds_of(c, profile, k);
+        st->alike = st->alike && st->kinds[k] == st->kinds[0];
+        status = pdl__profile_for(profile, st->kinds[k], &st->on[k]);
+    }
+    return status;
+}
+
+static pdl_status_t find_stages(const pdl_case_t *c, pdl_profile_t *profile, int64_t count, const int *given,
+                                pdl_stages_t **out)
 {
     for (int i = 0; i < profile->stage_sets && !given; i++)
-        if (profile->stages[i]->count == count && !profile->stages[i]->given) {
+        if (profile->stages[i]->count == count && !profile->stages[i]->given &&
+            on_these(c, profile, profile->stages[i])) {
             *out = profile->stages[i];
             return PDL_OK;
         }
     if (!given && count > 1 && count > profile->partition->layer_count - 1) return too_many(profile, count);
     if (count > 1 && !profile->borders_known) pdl_partition_borders(profile->partition, profile->borders);
     profile->borders_known |= count > 1;
-    pdl_stages_t *st = allocate(count);
+    pdl_stages_t *st = allocate(count, profile->kinds != 0);
     if (!st) return pdl_error(PDL_ERR_NOMEM, "out of memory");
-    pdl_status_t status = PDL_OK;
+    pdl_status_t status = find_places(c, profile, st);
     st->given = given != NULL;
-    if (given)
-        memcpy(st->first, given, ((size_t)count + 1) * sizeof(*given));
-    else
-        status = partition(profile, count, st->first);
+    if (given && !status) memcpy(st->first, given, ((size_t)count + 1) * sizeof(*given));
+    if (!given && !status) status = partition(profile, st);
     if (!status) status = keep(profile, st);
     if (status) {
         pdl__stages_destroy(st);
@@ -396,20 +453,22 @@ static pdl_status_t find_stages(pdl_profile_t *profile, int64_t count, const int
     return PDL_OK;
 }
 
-pdl_status_t pdl__profile_stages(pdl_profile_t *profile, int64_t count, const int *given, const pdl_stages_t **out)
+pdl_status_t pdl__profile_stages(const pdl_case_t *c, pdl_profile_t *profile, int64_t count, const int *given,
+                                 const pdl_stages_t **out)
 {
     pdl_stages_t *st;
-    pdl_status_t  status = find_stages(profile, count, given, &st);
+    pdl_status_t  status = find_stages(c, profile, count, given, &st);
 
     if (!status) status = complete(profile, st);
     if (!status) *out = st;
     return status;
 }
 
-pdl_status_t pdl__profile_runs(pdl_profile_t *profile, int64_t count, const int *given, const pdl_stages_t **out)
+pdl_status_t pdl__profile_runs(const pdl_case_t *c, pdl_profile_t *profile, int64_t count, const int *given,
+                               const pdl_stages_t **out)
 {
     pdl_stages_t *st;
-    pdl_status_t  status = find_stages(profile, count, given, &st);
+    pdl_status_t  status = find_stages(c, profile, count, given, &st);
 
     if (!status) *out = st;
     return status;

@@ -183,6 +183,11 @@ static pdl_status_t check_request(const pdl_oracle_t *oracle, const pdl_request_
                          "memory of plans for the backend %s is counted by compiling them, "
                          "which an exact search cannot do for all",
                          oracle->system->backend);
+    if (oracle->system->part_count > 0)
+        return pdl_error(PDL_ERR_UNSUPPORTED,
+                         "the bounds of an exact search are those of machines whose devices are alike, which those "
+                         "of %s are not",
+                         oracle->system->name);
     return PDL_OK;
 }
 

@@ -145,7 +145,7 @@ pdl_status_t pdl__visit_least_memory(pdl__visit_t *v, double *bytes)
     if (*known < 0) {
         c.schedule = PDL_SCHEDULE_1F1B;
         c.virtual_stages = 1;
-        status = pdl__profile_stages(v->profile, c.pipeline, NULL, &stages);
+        status = pdl__profile_stages(&c, v->profile, c.pipeline, NULL, &stages);
         if (!status) status = pdl__project_memory(v->walk->oracle, &c, v->profile, stages, &p);
         if (!status) *known = p.memory_bytes;
     }

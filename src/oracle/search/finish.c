@@ -3,19 +3,26 @@
  */
 #include "oracle/search/searcher.h"
 #include <stdio.h>
+#include <string.h>
 
 static void describe_memory(pdl__searcher_t *s)
 {
-    char    need[PDL_FORMAT_SIZE], have[PDL_FORMAT_SIZE], count[PDL_FORMAT_SIZE];
-    double  cap = pdl__memory_room(s->oracle, s->leanest.config.pipeline);
-    int64_t batch = 0;
+    char                    need[PDL_FORMAT_SIZE], have[PDL_FORMAT_SIZE], count[PDL_FORMAT_SIZE];
+    const pdl_projection_t *p = &s->leanest.projection;
+    char                   *reason = s->best->reason;
+    size_t                  size = sizeof(s->best->reason), used;
+    int64_t                 batch = 0;
 
-    snprintf(s->best->reason, sizeof(s->best->reason), "needs %s per device at the least, of %s",
-             pdl_format_bytes(s->leanest.projection.memory_bytes, need), pdl_format_bytes(cap, have));
+    pdl_format_bytes(p->memory_bytes, need);
+    pdl_format_bytes(p->memory_room, have);
+    if (p->memory_device != NULL)
+        snprintf(reason, size, "stage %lld needs %s per device at the least, of %s (%.60s)",
+                 (long long)p->memory_stage, need, have, p->memory_device);
+    else
+        snprintf(reason, size, "needs %s per device at the least, of %s", need, have);
+    used = strlen(reason);
     if (!pdl_oracle_largest_batch(s->oracle, &s->leanest.config, &batch) && batch > 0)
-        snprintf(s->best->reason, sizeof(s->best->reason),
-                 "needs %s per device at the least, of %s; a batch of %s fits", need, have,
-                 pdl_format_count(batch, count));
+        snprintf(reason + used, size - used, "; a batch of %s fits", pdl_format_count(batch, count));
     s->best->config = s->leanest.config;
     s->best->projection = s->leanest.projection;
     s->best->epoch_s = s->leanest.epoch_s;

@@ -47,8 +47,9 @@ static pdl_status_t bench_begin(bench_t *b, pdl_oracle_t *oracle, const pdl_plan
     status = pdl_partition_create(b->plan, b->c.micro_batch, &b->profile.partition);
     if (status) return status;
     b->profile.plan = b->plan;
-    pdl__compute_cost(oracle->system, &oracle->p, plan->precision, &b->profile.compute);
+    pdl__compute_cost(oracle->system, &oracle->system->device, &oracle->p, plan->precision, &b->profile.compute);
     b->profile.compute.model = b->plan->model;
+    b->profile.device = &oracle->system->device;
     b->pricing =
         (pdl_pricing_t){.oracle = oracle, .system = oracle->system, .p = &oracle->p, .profile = &b->profile};
     b->compiler = (pdl_compiler_t){.plan = b->plan,

@@ -3,6 +3,7 @@
  * trade time for memory, and ranks the best of each (docs/oracle.md, "Search").
  */
 #include "base/clock.h"
+#include "oracle/cost/places.h"
 #include "oracle/search/searcher.h"
 #include <math.h>
 #include <paradl/oracle/exact.h>
@@ -219,18 +220,30 @@ static bool can_split(pdl__searcher_t *s, const pdl_config_t *config)
     return false;
 }
 
+/* Orders of the parts of a machine that put the stages on the same devices are one. */
+static void consider_places(pdl__searcher_t *s, pdl_config_t config, bool divided)
+{
+    for (config.part_order = 0; config.part_order < pdl_system_orders(s->oracle->system); config.part_order++) {
+        if (!pdl__places_new(s->oracle, &config)) continue;
+        if (config.pipeline == 1)
+            consider_accumulation(s, config);
+        else
+            consider_pipelines(s, config, divided);
+    }
+}
+
 static void consider_mesh(pdl__searcher_t *s, pdl_config_t config)
 {
     if (!can_split(s, &config)) return;
     if (config.pipeline == 1) {
-        consider_accumulation(s, config);
+        consider_places(s, config, false);
         return;
     }
     for (int divided = 0; divided < (s->oracle->system->backend != NULL ? 2 : 1); divided++) {
         config.order = PDL_ORDER_PIPELINE_DATA_INNER;
-        consider_pipelines(s, config, divided);
+        consider_places(s, config, divided);
         config.order = PDL_ORDER_DATA_PIPELINE_INNER;
-        if (config.data > 1) consider_pipelines(s, config, divided);
+        if (config.data > 1) consider_places(s, config, divided);
     }
 }
 
@@ -317,6 +330,12 @@ static void certify(const pdl__searcher_t *s, pdl_search_t *search)
                  "memory and time of plans for the backend %s are known after they are compiled, which was done "
                  "for the best of every strategy only",
                  backend);
+    else if (s->oracle->system->part_count > 0 && s->request->exact != NULL)
+        snprintf(
+            why, size,
+            "the bounds of the exact search are those of machines whose devices are alike, which those of %.60s "
+            "are not",
+            s->oracle->system->name);
     search->certified = why[0] == '\0' && (search->exact == NULL || search->exact->certified);
 }
 

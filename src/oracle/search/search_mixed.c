@@ -2,17 +2,27 @@
  * Layouts of single layers on the meshes of a search, and the name of what comes out: a plan in which no layer differs
  * from a named strategy is that strategy.
  */
+#include "oracle/cost/places.h"
 #include "oracle/search/mixed.h"
 #include "oracle/search/searcher.h"
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+static double most_memory(const pdl_system_t *system)
+{
+    double most = system->device.memory_bytes;
+
+    for (int i = 0; i < system->part_count; i++) most = fmax(most, system->part[i].device.memory_bytes);
+    return most;
+}
 
 /* Weights, gradients and optimizer state of 1/t of the model, which no layout makes smaller. */
 static bool states_fit(const pdl__searcher_t *s, int64_t t)
 {
     pdl_model_totals_t totals;
-    double cap = s->oracle->memory_cap > 0 ? s->oracle->memory_cap : s->oracle->system->device.memory_bytes;
-    double item = pdl_precision_bytes(s->request->precision);
+    double             cap = s->oracle->memory_cap > 0 ? s->oracle->memory_cap : most_memory(s->oracle->system);
+    double             item = pdl_precision_bytes(s->request->precision);
 
     pdl_model_totals(s->oracle->model, &totals);
     return (double)totals.weights * item * (s->request->run_mode == PDL_TRAINING ? 2 : 1) / (double)t <= cap;
@@ -73,7 +83,8 @@ static void enumerate(pdl__searcher_t *s)
         config.optimizer = s->request->optimizer;
         config.precision = s->request->precision;
         config.run_mode = s->request->run_mode;
-        consider_accumulation(s, config);
+        for (config.part_order = 0; config.part_order < pdl_system_orders(s->oracle->system); config.part_order++)
+            if (pdl__places_new(s->oracle, &config)) consider_accumulation(s, config);
     }
     if (s->best->possible || s->best->reason[0] != '\0') return;
     if (any)

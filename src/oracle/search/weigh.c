@@ -30,11 +30,21 @@ bool pdl__search_stopped(const pdl__searcher_t *s)
     return atomic_load(&patience->stopped);
 }
 
+/* Of several kinds of devices, in money where their prices are known. */
+static double devices_of(const pdl__searcher_t *s, const pdl_config_t *config)
+{
+    const pdl_system_t *system = s->oracle->system;
+    double price = system->part_count > 0 ? pdl_system_price(system, config->part_order, s->request->pe) : 0;
+
+    return (double)s->request->pe * (price > 0 ? price : 1);
+}
+
 /* What the goal minimises. */
-static double score_of(const pdl__searcher_t *s, int64_t samples, double seconds, double memory, double energy)
+static double score_of(const pdl__searcher_t *s, const pdl_config_t *config, double seconds, double memory,
+                       double energy)
 {
     const pdl_dataset_t *data = s->request->dataset;
-    double               batch = (double)samples, pe = (double)s->request->pe;
+    double               batch = (double)config->batch, pe = devices_of(s, config);
     bool                 epochs = data && data->samples > 0;
 
     seconds *= (epochs ? (double)data->samples : 1) / batch;
@@ -53,23 +63,23 @@ void pdl__score_candidate(const pdl__searcher_t *s, pdl_candidate_t *c)
 
     c->sample_s = p->total_s / (double)c->config.batch;
     c->epoch_s = data && data->samples > 0 ? (double)data->samples * c->sample_s : 0;
-    c->score = score_of(s, c->config.batch, p->total_s, p->memory_bytes, p->energy_j);
+    c->score = score_of(s, &c->config, p->total_s, p->memory_bytes, p->energy_j);
 }
 
 double pdl__least_score(const pdl__searcher_t *s, const pdl_config_t *config, double seconds)
 {
-    return score_of(s, config->batch, seconds, 0, 0);
+    return score_of(s, config, seconds, 0, 0);
 }
 
 /* The same where the closed form is known: memory is, and computation, which takes more power than waiting. */
 static double least_of(const pdl__searcher_t *s, const pdl_candidate_t *trial, double seconds)
 {
     const pdl_projection_t *p = &trial->projection;
-    const pdl_device_t     *device = &s->oracle->system->device;
     double                  idle_s = fmax(0, seconds - p->compute_s);
-    double energy_j = (double)s->request->pe * (device->power_w * p->compute_s + device->idle_power_w * idle_s);
+    double                  energy_j =
+        pdl__energy(s->oracle->system, trial->config.part_order, s->request->pe, p->compute_s, idle_s);
 
-    return score_of(s, trial->config.batch, seconds, p->memory_bytes, energy_j);
+    return score_of(s, &trial->config, seconds, p->memory_bytes, energy_j);
 }
 
 static int weight_of(const pdl_candidate_t *c)

@@ -45,6 +45,19 @@ static const char *mesh_of(pdl__page_t *page, const pdl_json_value_t *candidate)
     return text;
 }
 
+/* ", stages on a100, then v100", where a machine has several kinds of devices. */
+static const char *places_of(pdl__page_t *page, const pdl_json_value_t *candidate)
+{
+    const char *text = "", *before = NULL;
+
+    for (const pdl_json_value_t *s = pdl_json_first(candidate, "stage_devices"); s != NULL; s = s->next) {
+        if (s->kind != PDL_JSON_STRING || (before != NULL && strcmp(before, s->text) == 0)) continue;
+        text = pdl__page_print(page, "%s%s%s", text, before == NULL ? ", stages on " : ", then ", s->text);
+        before = s->text;
+    }
+    return text;
+}
+
 static const pdl_json_value_t *largest_limit(const pdl_json_value_t *candidate)
 {
     const pdl_json_value_t *most = NULL;
@@ -124,7 +137,8 @@ static void ranking(pdl__page_t *page, const pdl__document_t *plan)
 
         (pdl_json_true(c, "feasible") ? pdl__page_row : pdl__page_row_faint)(page);
         pdl__page_cell(page, "%s", pdl__page_or(pdl_json_text_of(c, "strategy"), "?"));
-        pdl__page_cell(page, "%s%s", pdl__page_or(mesh_of(page, c), pdl_json_true(c, "feasible") ? "1" : "-"),
+        pdl__page_cell(page, "%s%s%s", pdl__page_or(mesh_of(page, c), pdl_json_true(c, "feasible") ? "1" : "-"),
+                       places_of(page, c),
                        several && pdl_json_true(c, "feasible")
                            ? pdl__page_print(page, ", %s", pdl__page_or(pdl_json_text_of(c, "precision"), "?"))
                            : "");

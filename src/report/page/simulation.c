@@ -207,6 +207,8 @@ void pdl__page_simulation(pdl__page_t *page, const pdl__document_t *simulation)
         pdl__page_say(page, "The busiest link is %s: %.1f %% of the time.",
                       pdl_json_text_of(head, "busiest_link.name"),
                       100 * pdl_json_number_of(head, "busiest_link.share"));
+    if (pdl_json_text_of(head, "stage_devices") != NULL)
+        pdl__page_say(page, "Devices: %s.", pdl_json_text_of(head, "stage_devices"));
     side_by_side(page, head);
     stages(page, head);
     communications(page, head);

@@ -25,6 +25,26 @@ static void write_mesh(pdl_json_t *json, const pdl_config_t *config)
     pdl_json_close(json);
 }
 
+/* The parts of the machine in the order in which ranks are on them, and those of every stage. */
+static void write_places(pdl_json_t *json, const pdl_system_t *system, const pdl_config_t *config)
+{
+    int        order[PDL_MAX_PARTS];
+    char       place[PDL_MAX_PARTS * (PDL_PART_NAME + 5)];
+    pdl_mesh_t mesh;
+
+    if (system->part_count == 0 || config->data == 0) return;
+    mesh = pdl_config_mesh(config);
+    pdl_system_order(system, config->part_order, order);
+    pdl_json_open(json, "part_order", '[');
+    for (int i = 0; i < system->part_count; i++) pdl_json_string(json, NULL, system->part[order[i]].name);
+    pdl_json_close(json);
+    pdl_json_open(json, "stage_devices", '[');
+    for (int64_t s = 0; s < config->pipeline; s++)
+        pdl_json_string(json, NULL,
+                        pdl_oracle_stage_place(system, config->part_order, &mesh, s, place, sizeof(place)));
+    pdl_json_close(json);
+}
+
 static void write_policies(pdl_json_t *json, const pdl_config_t *config)
 {
     double replica = config->data > 0 ? (double)config->batch / (double)config->data : NAN;
@@ -178,6 +198,7 @@ void pdl__candidate_json(pdl_json_t *json, const char *key, const pdl_plan_repor
     pdl_json_number(json, "rank", c->possible ? (double)rank : (double)NAN);
     pdl_json_string(json, "strategy", c->config.strategy->name);
     write_mesh(json, &c->config);
+    write_places(json, report->system, &c->config);
     write_policies(json, &c->config);
     write_collectives(json, c->plan);
     write_times(json, report, c);
@@ -204,6 +225,7 @@ static void write_request(pdl_json_t *json, const pdl_plan_report_t *report)
     pdl_json_string(json, "model_hash", hash);
     pdl_json_string(json, "system", report->system->name);
     pdl__device_fields(json, &report->system->device);
+    pdl__system_part_fields(json, report->system);
     pdl_json_string(json, "data", report->dataset != NULL ? report->dataset->name : NULL);
     pdl_json_int(json, "pe", report->request->pe);
     pdl_json_int(json, "batch",

@@ -23,6 +23,7 @@ pdl__rates_t pdl__plan_rates(const pdl_plan_report_t *report, const pdl_candidat
     if (tokens > 0) rates.tokens_per_s = rates.samples_per_s * (double)tokens;
     if (p->flop <= 0) return rates; /* the original formulas do not say */
     rates.flop_per_s = p->flop / p->total_s / (double)report->request->pe;
-    rates.mfu = rates.flop_per_s / pdl_device_peak(&report->system->device, c->config.precision);
+    rates.mfu = rates.flop_per_s /
+                pdl_system_peak(report->system, c->config.part_order, report->request->pe, c->config.precision);
     return rates;
 }

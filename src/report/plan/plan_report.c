@@ -16,7 +16,7 @@
 #include <string.h>
 
 #define CELL_SIZE    PDL__CELL_SIZE
-#define MOST_COLUMNS 14
+#define MOST_COLUMNS 15
 
 static bool is_orig(const pdl_plan_report_t *report)
 {
@@ -85,6 +85,13 @@ static void add_system(pdl_table_t *table, const pdl_plan_report_t *report)
     pdl_table_cell(table, "%s", system->name);
     pdl_table_span(table, " %s x %s in %s %s%s%s", pdl_format_count(pe, count), system->device.name,
                    pdl_format_count(groups, nodes), system->level[0].name, groups == 1 ? "" : "s", network);
+    for (int i = 0; i < system->part_count; i++) {
+        const pdl_system_part_t *part = &system->part[i];
+
+        pdl_table_row(table, PDL_ROW_PLAIN);
+        pdl_table_cell(table, "  %s", part->name);
+        pdl_table_span(table, " %s x %s", pdl_format_count(part->nodes * size, count), part->device.name);
+    }
 }
 
 /* The batch at which all are compared; the original formulas take one for each. */
@@ -180,7 +187,8 @@ char *pdl__cell_mesh(const pdl_config_t *config, char text[CELL_SIZE])
 /* What the goal minimises, where the other columns do not show it. */
 static void add_goal(pdl_table_t *table, const pdl_plan_report_t *report, const pdl_candidate_t *c)
 {
-    double seconds = c->epoch_s > 0 ? c->epoch_s : c->sample_s, rate = report->system->cost_per_pe_hour;
+    double seconds = c->epoch_s > 0 ? c->epoch_s : c->sample_s;
+    double rate = pdl_system_price(report->system, c->config.part_order, report->request->pe);
     double hours = seconds * (double)report->request->pe / 3600 * (c->epoch_s > 0 ? 1 : 1e6);
     char   number[PDL_FORMAT_SIZE];
 
@@ -202,6 +210,16 @@ static void add_rates(pdl_table_t *table, const pdl_plan_report_t *report, const
     pdl_table_cell(table, rates.mfu < 0.01 ? "<1 %%" : "%.0f %%", 100 * rates.mfu);
 }
 
+/* "stages 0-3: a100, 4-7: v100" */
+static void add_places(pdl_table_t *table, const pdl_plan_report_t *report, const pdl_config_t *config)
+{
+    pdl_mesh_t mesh = pdl_config_mesh(config);
+    char       text[CELL_SIZE];
+
+    if (report->system->part_count == 0) return;
+    pdl_table_cell(table, "%s", pdl_oracle_places(report->system, config->part_order, &mesh, text, sizeof(text)));
+}
+
 static void add_possible(pdl_table_t *table, const pdl_plan_report_t *report, int i)
 {
     const pdl_candidate_t *c = &report->search->candidates[i];
@@ -212,6 +230,7 @@ static void add_possible(pdl_table_t *table, const pdl_plan_report_t *report, in
     pdl_table_cell(table, "%s", c->config.strategy->name);
     if (report->search->precision_count > 0) pdl_table_cell(table, "%s", pdl_precision_names[c->config.precision]);
     pdl_table_cell(table, "%s", pdl__cell_mesh(&c->config, text));
+    add_places(table, report, &c->config);
     if (is_orig(report)) pdl_table_cell(table, "%s", pdl_format_count(c->config.batch, number));
     pdl_table_cell(table, "%s", pdl_format_seconds(c->projection.total_s, number));
     pdl_table_cell(table, "%s", pdl__cell_interval(&c->projection, text));
@@ -267,12 +286,17 @@ static void add_impossibles(pdl_table_t *table, const pdl_search_t *search)
     }
 }
 
+static bool has_price(const pdl_plan_report_t *report)
+{
+    return pdl_system_price(report->system, 0, report->system->pe_count) > 0;
+}
+
 static const char *goal_header(const pdl_plan_report_t *report)
 {
     if (report->request->goal == PDL_GOAL_ENERGY) return "energy/sample";
     if (report->dataset != NULL && report->dataset->samples > 0)
-        return report->system->cost_per_pe_hour > 0 ? "cost/epoch" : "device hours/epoch";
-    return report->system->cost_per_pe_hour > 0 ? "cost/M samples" : "device hours/M samples";
+        return has_price(report) ? "cost/epoch" : "device hours/epoch";
+    return has_price(report) ? "cost/M samples" : "device hours/M samples";
 }
 
 static int make_columns(const pdl_plan_report_t *report, pdl_column_t columns[MOST_COLUMNS])
@@ -284,6 +308,7 @@ static int make_columns(const pdl_plan_report_t *report, pdl_column_t columns[MO
     columns[count++] = (pdl_column_t){"strategy", PDL_LEFT};
     if (report->search->precision_count > 0) columns[count++] = (pdl_column_t){"precision", PDL_LEFT};
     columns[count++] = (pdl_column_t){"mesh", PDL_LEFT};
+    if (report->system->part_count > 0) columns[count++] = (pdl_column_t){"devices", PDL_LEFT};
     if (is_orig(report)) columns[count++] = (pdl_column_t){"batch", PDL_RIGHT};
     columns[count++] = (pdl_column_t){"iteration", PDL_RIGHT};
     columns[count++] = (pdl_column_t){"", PDL_LEFT};
@@ -363,7 +388,7 @@ static void print_best(const pdl_plan_report_t *report, FILE *stream)
                 "memory/device is compiled: what a rank of paradl train takes, messages included, to the byte.\n");
     if (p->estimated && p->high_s > 0)
         fputs("The intervals are estimates: nothing of this machine and framework was measured.\n", stream);
-    if (report->request->goal == PDL_GOAL_COST && !(report->system->cost_per_pe_hour > 0))
+    if (report->request->goal == PDL_GOAL_COST && !has_price(report))
         fprintf(stream, "%s has no price: add cost_per_pe_hour to its file to see costs instead of device hours.\n",
                 report->system->name);
     if (report->explanation == NULL && p->finding_count > 0 && p->findings[0].hint[0] != '\0')

@@ -65,8 +65,10 @@ static void print_heading(const pdl_plan_sim_report_t *report, FILE *stream)
     fprintf(stream, ", engine %s", pdl_engine_names[report->sim->engine]);
     if (*report->framework != '\0') fprintf(stream, ", framework %s", report->framework);
     fprintf(stream, ", parameters %s\n", report->parameters);
-    fprintf(stream, "memory %s of %s per device%s\n\n", pdl_format_bytes(report->sim->projected.memory_bytes, used),
+    fprintf(stream, "memory %s of %s per device%s\n", pdl_format_bytes(report->sim->projected.memory_bytes, used),
             pdl_format_bytes(report->device_bytes, has), report->sim->projected.fits ? "" : ": does not fit");
+    if (report->plan->stage_devices[0] != '\0') fprintf(stream, "devices %s\n", report->plan->stage_devices);
+    fputc('\n', stream);
 }
 
 static pdl_status_t print_parts(const pdl_plan_sim_report_t *report, FILE *stream)
@@ -304,6 +306,7 @@ static void write_plan(pdl_json_t *json, const pdl_plan_sim_report_t *report)
     pdl_json_string(json, "parameters", report->parameters);
     pdl_json_string(json, "framework", *report->framework ? report->framework : NULL);
     pdl_json_string(json, "strategy", report->plan->strategy);
+    if (report->plan->stage_devices[0] != '\0') pdl_json_string(json, "stage_devices", report->plan->stage_devices);
     pdl_json_int(json, "ranks", report->sim->ranks);
     pdl_json_string(json, "mesh", pdl_mesh_format(&report->plan->mesh, mesh, sizeof(mesh)));
     pdl_json_int(json, "batch", report->plan->batch);
