@@ -220,6 +220,8 @@ static bool read_system(const pdl_published_rules_t *rules, cells_t *c, pdl_publ
     r->per_node = count(c, "gpus_per_node");
     r->memory_bytes = number(c, "accel_mem_gb") * 1e9;
     read_network(text(c, "internode"), r->per_node, r);
+    if (!pdl__published_parts(text(c, "notes"), r))
+        return refuse(&line->row, "the devices of stages are not nodes of as many devices each");
     return true;
 }
 

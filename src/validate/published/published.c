@@ -47,7 +47,9 @@ static bool same_machine(const pdl_recipe_t *a, const pdl_recipe_t *b)
     return strcmp(a->yaml, b->yaml) == 0 && strcmp(a->system, b->system) == 0 && a->per_node == b->per_node &&
            a->ports == b->ports && a->port_bytes_per_s == b->port_bytes_per_s &&
            a->memory_bytes == b->memory_bytes && a->wide_sums == b->wide_sums && a->format_peak == b->format_peak &&
-           a->framework == b->framework && (a->devices == b->devices || (a->devices <= 512 && b->devices <= 512));
+           a->framework == b->framework && a->part_count == b->part_count &&
+           memcmp(a->part, b->part, sizeof(a->part)) == 0 &&
+           (a->devices == b->devices || (a->devices <= 512 && b->devices <= 512));
 }
 
 static pdl_status_t build_machine(pdl_published_t *runs, const pdl_recipe_t *r, pdl_machine_t *m)
@@ -63,7 +65,11 @@ static pdl_status_t build_machine(pdl_published_t *runs, const pdl_recipe_t *r, 
     m->recipe = r;
     /* Rows of up to 512 devices share a machine. */
     if (large.devices < 512 && m->system.level_count > 1) large.devices = 512;
-    adapt_system(&large, &m->system);
+    if (r->part_count > 0)
+        status = pdl__published_take_parts(r, &m->system);
+    else
+        adapt_system(&large, &m->system);
+    if (status) return status;
     pdl_parameters_default(&p);
     return pdl_oracle_create(m->model, &m->system, &p, &m->oracle);
 }

@@ -58,6 +58,8 @@ typedef struct pdl_recipe {
     int64_t                stage_blocks[64]; /* of every stage, where the source says; else all 0 */
     int64_t                experts_over;     /* ranks that share the experts out; 1: none */
     pdl_dimensions_t       size;
+    char part[PDL_MAX_PARTS][PDL_PART_NAME]; /* nodes with different devices, in the order of ranks */
+    int  part_count;                         /* 0: all devices are alike */
 } pdl_recipe_t;
 
 typedef struct pdl_published_line {
@@ -94,6 +96,11 @@ struct pdl_published {
     pdl_loaded_system_t   systems[32];
     int                   system_count;
 };
+
+/* parts.c: on which devices stages are, by the remarks; false where these are not nodes of as many devices each. */
+bool pdl__published_parts(const char *notes, pdl_recipe_t *recipe);
+/* The system with these nodes alone. */
+pdl_status_t pdl__published_take_parts(const pdl_recipe_t *recipe, pdl_system_t *system);
 
 /* Reads the cells of row i; a row that cannot be expressed says why and keeps `expressed` false. */
 pdl_status_t pdl__published_cells(pdl_published_t *runs, size_t i, pdl_published_line_t *line);
