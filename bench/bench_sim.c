@@ -35,7 +35,7 @@ static const bench_t benches[] = {
     {"shd_near", 1024, false, true, 0, 0, 0, LOOP, 0},
     {"swing", 4096, false, false, 1, 0, 0, TREE, 0},
     {"pairwise", 1056, false, false, 1, 0, 0, DRAGONFLY, INT64_C(1056) * 1056 * 65536},
-    {"pairwise", 1056, false, false, 0, 0, 0, DRAGONFLY, INT64_C(1056) << 26},
+    {"pairwise", 1056, false, false, 1, 0, 0, DRAGONFLY, INT64_C(1056) << 26},
 };
 
 static pdl_topology_spec_t shape_of(const bench_t *bench)

@@ -53,29 +53,43 @@ static pdl_status_t queue_starts(pdl__engine_t *engine, const pdl_sim_job_t *job
     return PDL_OK;
 }
 
+static void end_flow(pdl__engine_t *engine, int32_t flow)
+{
+    pdl__network_end(&engine->net, flow);
+    if (engine->options->trace != NULL) pdl__trace_flow(engine, &engine->net.flow[flow]);
+    pdl__flow_arrive(engine, flow);
+}
+
+/* The flows that a link holds and that end now. */
+static void end_flows_of(pdl__engine_t *engine, int32_t link)
+{
+    int32_t        count;
+    const int32_t *due = pdl__network_due(&engine->net, link, engine->now, &count);
+
+    for (int32_t i = 0; i < count; i++) end_flow(engine, due[i]);
+    engine->events += count;
+}
+
 /* Sorts the events of an instant: messages that arrive, flows that have waited their latency, ranks that wake. */
-static pdl_status_t take_events(pdl__engine_t *engine, int32_t entity)
+static void take_events(pdl__engine_t *engine, int32_t entity)
 {
     while (entity >= 0) {
         int32_t next = engine->queue.entity[entity].next;
-        int32_t flow = entity - engine->net.first_entity;
+        int32_t link = entity - engine->net.first_link, flow = entity - engine->net.first_entity;
 
         engine->events++;
-        if (flow < 0) {
+        if (link < 0) {
             engine->ready[engine->readies++] = entity;
-        } else if (engine->net.flow[flow].active && engine->net.flow[flow].end > engine->now) {
-            engine->events--; /* it has become slower since */
-            if (pdl__queue_add(&engine->queue, entity, engine->net.flow[flow].end)) return PDL_ERR_NOMEM;
+        } else if (flow < 0) {
+            engine->events--; /* those of its flows count */
+            end_flows_of(engine, link);
         } else if (engine->net.flow[flow].active) {
-            pdl__network_end(&engine->net, flow);
-            if (engine->options->trace != NULL) pdl__trace_flow(engine, &engine->net.flow[flow]);
-            pdl__flow_arrive(engine, flow);
+            end_flow(engine, flow);
         } else {
             pdl__network_begin(&engine->net, flow);
         }
         entity = next;
     }
-    return PDL_OK;
 }
 
 static pdl_status_t move_ranks(pdl__engine_t *engine)
@@ -119,8 +133,8 @@ static pdl_status_t run_events(pdl__engine_t *engine)
 
         if (engine->now == PDL__NEVER) return PDL_OK;
         if (engine->now > PDL__NEVER / 4) return PDL_ERR_LIMIT;
-        status = take_events(engine, first);
-        if (!status) status = move_ranks(engine);
+        take_events(engine, first);
+        status = move_ranks(engine);
         if (!status) status = pdl__network_settle(&engine->net, engine->now);
         if (!status && engine->leader_moved && engine->periodic != NULL) status = pdl__periodic_look(engine);
         if (status) return status;

@@ -95,12 +95,13 @@ static void add_flows(const pdl__engine_t *engine, uint64_t sum[2])
     for (int32_t i = 0; i < engine->net.flows; i++) {
         const pdl__flow_t *f = &engine->net.flow[i];
         int32_t            entity = engine->net.first_entity + i;
+        pdl__motion_t      now = pdl__network_motion(&engine->net, i);
         uint64_t           hash;
 
-        if (engine->queue.entity[entity].bucket < 0) continue;
-        hash = mix((uint64_t)f->src << 32 | (uint64_t)f->dst, bits_of(f->left));
-        hash = mix(hash, (uint64_t)((f->active ? f->end : pdl__queue_tick(&engine->queue, entity)) - engine->now));
-        if (f->active) hash = mix(mix(hash, bits_of(f->rate)), (uint64_t)(engine->now - f->since));
+        if (!f->active && engine->queue.entity[entity].bucket < 0) continue;
+        hash = mix((uint64_t)f->src << 32 | (uint64_t)f->dst, bits_of(now.left));
+        hash = mix(hash, (uint64_t)((f->active ? now.end : pdl__queue_tick(&engine->queue, entity)) - engine->now));
+        if (f->active) hash = mix(mix(hash, bits_of(now.rate)), (uint64_t)(engine->now - now.since));
         add(sum, hash);
     }
 }
@@ -153,12 +154,8 @@ static pdl_status_t jump(pdl__engine_t *engine, const state_t *seen, int32_t fur
     engine->now += ticks;
     pdl__queue_shift(&engine->queue, ticks);
     for (int32_t r = 0; r < engine->ranks; r++) engine->rank[r].step += (int32_t)steps;
-    for (int32_t i = 0; i < engine->net.flows; i++) {
-        engine->net.flow[i].since += ticks;
-        engine->net.flow[i].begin += ticks;
-        engine->net.flow[i].end += ticks;
-        engine->net.flow[i].step += (int32_t)steps;
-    }
+    for (int32_t i = 0; i < engine->net.flows; i++) engine->net.flow[i].step += (int32_t)steps;
+    pdl__network_shift(&engine->net, ticks);
     for (int32_t s = 0; s < sizes; s++) count_steps(engine, leader + s, steps / sizes);
     return PDL_OK;
 }

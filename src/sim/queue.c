@@ -167,7 +167,7 @@ pdl_status_t pdl__queue_add(pdl__queue_t *queue, int32_t entity, pdl__tick_t tic
     return PDL_OK;
 }
 
-static void take_out(pdl__queue_t *queue, int32_t entity)
+void pdl__queue_remove(pdl__queue_t *queue, int32_t entity)
 {
     pdl__link3_t         e = queue->entity[entity];
     pdl__queue_bucket_t *b = &queue->bucket[e.bucket];
@@ -191,7 +191,7 @@ pdl_status_t pdl__queue_advance(pdl__queue_t *queue, int32_t entity, pdl__tick_t
     pdl__queue_bucket_t *b = &queue->bucket[bucket];
 
     if (b->head != b->tail || find_bucket(queue, tick) >= 0) {
-        take_out(queue, entity);
+        pdl__queue_remove(queue, entity);
         return pdl__queue_add(queue, entity, tick);
     }
     /* It is alone: the whole instant moves. */

@@ -49,6 +49,9 @@ pdl_status_t pdl__queue_add(pdl__queue_t *queue, int32_t entity, pdl__tick_t tic
 /* Moves the event of an entity, which it must have, to an earlier instant. */
 pdl_status_t pdl__queue_advance(pdl__queue_t *queue, int32_t entity, pdl__tick_t tick);
 
+/* Takes the event of an entity, which it must have, out; its instant stays. */
+void pdl__queue_remove(pdl__queue_t *queue, int32_t entity);
+
 /* The time of an entity's event, which it must have. */
 static inline pdl__tick_t pdl__queue_tick(const pdl__queue_t *queue, int32_t entity)
 {

@@ -172,14 +172,14 @@ static pdl_status_t start_flow(pdl__engine_t *engine, int32_t src, int32_t dst, 
     flow->src = src;
     flow->dst = dst;
     flow->step = engine->rank[src].step;
-    flow->bytes = flow->left = bytes;
-    flow->rate = 0;
-    flow->begin = flow->since = engine->now;
+    flow->bytes = flow->motion.left = bytes;
+    flow->motion.rate = 0;
+    flow->begin = flow->motion.since = engine->now;
     flow->active = false;
     flow->eager = eager;
     if (options->bandwidth_factors > 0)
-        flow->left /= pdl__flow_factor(options->bandwidth_factor, options->bandwidth_factors, bytes);
-    if (returns && layer->exchange > 0 && bytes >= layer->exchange_bytes) flow->left /= layer->exchange;
+        flow->motion.left /= pdl__flow_factor(options->bandwidth_factor, options->bandwidth_factors, bytes);
+    if (returns && layer->exchange > 0 && bytes >= layer->exchange_bytes) flow->motion.left /= layer->exchange;
     status = find_way(engine, id, &latency);
     if (status) return status;
     engine->flows++;

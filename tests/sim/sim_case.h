@@ -20,6 +20,7 @@ typedef struct sim_case {
     int              dims[2];
     int64_t          shape[4]; /* dragonfly; kautz: degree, diameter */
     pdl_duplex_t     duplex;
+    double           host_bytes_per_s; /* 0: as the links */
 } sim_case_t;
 
 __attribute__((unused)) static pdl_topology_t *make_topology(const sim_case_t *c)
@@ -33,6 +34,7 @@ __attribute__((unused)) static pdl_topology_t *make_topology(const sim_case_t *c
     spec.uplinks = c->uplinks;
     if (c->duplex == PDL_HALF_DUPLEX) spec.duplex = PDL_HALF_DUPLEX;
     if (c->host_latency_s > 0) spec.host_link_latency_s = c->host_latency_s;
+    if (c->host_bytes_per_s > 0) spec.host_link_bytes_per_s = c->host_bytes_per_s;
     if (c->dims[0] > 0) {
         spec.dim_count = 2;
         spec.dims[0] = c->dims[0];
