@@ -7,19 +7,40 @@
 #include <string.h>
 
 const char *const pdl_precision_names[PDL_PRECISION_COUNT] = {
-    [PDL_FP64] = "fp64", [PDL_FP32] = "fp32", [PDL_TF32] = "tf32",
-    [PDL_FP16] = "fp16", [PDL_BF16] = "bf16", [PDL_FP8] = "fp8",
+    [PDL_FP64] = "fp64", [PDL_FP32] = "fp32", [PDL_TF32] = "tf32",   [PDL_FP16] = "fp16",
+    [PDL_BF16] = "bf16", [PDL_FP8] = "fp8",   [PDL_NVFP4] = "nvfp4",
 };
+
+bool pdl_precision_narrow(pdl_precision_t precision)
+{
+    return precision == PDL_FP8 || precision == PDL_NVFP4;
+}
 
 int pdl_precision_bytes(pdl_precision_t precision)
 {
     switch (precision) {
     case PDL_FP64: return 8;
     case PDL_FP16:
-    case PDL_BF16: return 2;
-    case PDL_FP8: return 1;
+    case PDL_BF16:
+    case PDL_FP8:
+    case PDL_NVFP4: return 2;
     default: return 4;
     }
+}
+
+double pdl_precision_factor_bytes(pdl_precision_t precision)
+{
+    switch (precision) {
+    case PDL_FP8: return 1;
+    case PDL_NVFP4: return 0.5;
+    default: return pdl_precision_bytes(precision);
+    }
+}
+
+/* Eight bits for 16 values (arXiv 2509.25149, section 2); the 32 bits of a whole tensor are nothing beside them. */
+double pdl_precision_scale_bytes(pdl_precision_t precision)
+{
+    return precision == PDL_NVFP4 ? 1.0 / 16 : 0;
 }
 
 int64_t pdl_system_group_size(const pdl_system_t *system, int level)

@@ -65,7 +65,7 @@ refuse 2 'did you mean conv1' plan --model lenet --system abci-v --pe 4 --spatia
 refuse 1 'folder: Is a directory' "${plan[@]}" --pe 4 -o folder
 # What the device does not have.
 refuse 2 '--max-memory 466 GiB is more than the 14.9 GiB of NVIDIA V100' "${plan[@]}" --pe 4 --max-memory 500GB
-for type in tf32 bf16 fp8; do
+for type in tf32 bf16 fp8 nvfp4; do
     refuse 2 "does not compute in $type: it has fp64, fp32, fp16" "${plan[@]}" --pe 4 --precision $type
 done
 # Data that does not fit the model.

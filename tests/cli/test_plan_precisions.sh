@@ -65,8 +65,29 @@ expect 2 plan "${request[@]}" --precision bf16,bf16
 has err "--precision: bf16 is named twice"
 expect 2 plan "${request[@]}" --precision bf16,
 has err "--precision: expected fp64"
-expect 2 plan "${request[@]}" --precision bf16,nvfp4
-has err 'found "nvfp4"'
+expect 2 plan "${request[@]}" --precision bf16,fp4
+has err 'found "fp4"'
+expect 2 plan "${request[@]}" --precision nvfp4
+has err "does not compute in nvfp4: it has fp64, fp32, tf32, fp16, bf16, fp8"
+[ "$(wc -l <err)" -eq 1 ] || fail "more than a line: $(cat err)"
+
+# On a device that has it NVFP4 is a choice like others; exports say what they can express of it, the trainer refuses it.
+blackwell=(--model llama3-8b --system gb200 --pe 8 --optimizer adam --batch 64)
+expect 0 plan "${blackwell[@]}" --precision bf16,fp8,nvfp4 --json -o best.yaml
+python3 - <<'PY' || fail "the answers of bf16, fp8 and nvfp4"
+import json
+order = [p["precision"] for p in json.load(open("out"))["precisions"]]
+assert order == ["nvfp4", "fp8", "bf16"], order
+PY
+has best.yaml "precision: nvfp4"
+expect 0 plan "${blackwell[@]}" --precision nvfp4 --export megatron -o fp4
+has fp4/megatron_args.sh "fp4-format 'e2m1'"
+for framework in nemo fsdp torchtitan deepspeed; do
+    expect 0 plan "${blackwell[@]}" --precision nvfp4 --export $framework -o $framework
+    grep -rq "precision nvfp4" out $framework || fail "$framework says nothing of nvfp4: $(cat out)"
+done
+expect 2 train best.yaml --data synthetic --steps 1
+has err "precision nvfp4 cannot be trained here: use fp32, tf32 or bf16"
 expect 2 plan --model resnet50 --system abci-v --pe 4 --precision fp8,bf16
 has err "it has fp64, fp32, fp16"
 [ "$(wc -l <err)" -eq 1 ] || fail "more than a line: $(cat err)"

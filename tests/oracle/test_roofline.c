@@ -33,7 +33,7 @@ static double least_flop(const pdl_model_t *model, pdl_precision_t precision)
 
 static void check_model(const char *name, const pdl_model_t *model, const pdl_system_t *system)
 {
-    static const pdl_precision_t precisions[] = {PDL_FP32, PDL_TF32, PDL_FP16, PDL_FP8};
+    static const pdl_precision_t precisions[] = {PDL_FP32, PDL_TF32, PDL_FP16, PDL_FP8, PDL_NVFP4};
     pdl_parameters_t             parameters;
     pdl_oracle_t                *oracle;
 

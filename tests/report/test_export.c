@@ -171,7 +171,15 @@ static void megatron_gets_the_numbers_of_the_plan(void)
     CHECK_STR(value_of(x, "recompute-granularity"), "selective");
     CHECK_STR(value_of(x, "vocab-size"), "31999");
     CHECK_STR(value_of(x, "data-parallel-sharding-strategy"), "");
+    CHECK(!has(x, "fp4-format"));
     free(x);
+    plan->precision = PDL_NVFP4;
+    x = collect(plan, &pdl__exporters[0]);
+    CHECK_STR(value_of(x, "fp4-format"), "e2m1");
+    CHECK_STR(value_of(x, "fp4-recipe"), "nvfp4");
+    CHECK(has(x, "bf16") && !has(x, "fp8-format"));
+    free(x);
+    plan->precision = PDL_BF16;
     /* What Megatron-LM and DeepSpeed refuse otherwise. */
     plan->sharding = PDL_SHARDING_ZERO2;
     plan->optimizer = PDL_OPTIMIZER_ADAM;

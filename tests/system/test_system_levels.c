@@ -105,11 +105,38 @@ static void all_built_in_systems_are_plausible(void)
 
 static void precisions_have_names_and_sizes(void)
 {
-    static const int bytes[PDL_PRECISION_COUNT] = {8, 4, 4, 2, 2, 1};
+    static const int    bytes[PDL_PRECISION_COUNT] = {8, 4, 4, 2, 2, 2, 2};
+    static const double factors[PDL_PRECISION_COUNT] = {8, 4, 4, 2, 2, 1, 0.5};
 
-    for (int i = 0; i < PDL_PRECISION_COUNT; i++) CHECK_INT(pdl_precision_bytes((pdl_precision_t)i), bytes[i]);
+    for (int i = 0; i < PDL_PRECISION_COUNT; i++) {
+        pdl_precision_t p = (pdl_precision_t)i;
+
+        CHECK_INT(pdl_precision_bytes(p), bytes[i]);
+        CHECK_NEAR(pdl_precision_factor_bytes(p), factors[i], 0);
+        CHECK_NEAR(pdl_precision_scale_bytes(p), p == PDL_NVFP4 ? 0.0625 : 0, 0);
+        CHECK_INT(pdl_precision_narrow(p), factors[i] < bytes[i]);
+    }
     CHECK_STR(pdl_precision_names[PDL_BF16], "bf16");
     CHECK_STR(pdl_precision_names[PDL_FP8], "fp8");
+    CHECK_STR(pdl_precision_names[PDL_NVFP4], "nvfp4");
+}
+
+/* Dense peaks of the data sheets, of a rack of 72 or a node of 8 over its devices. */
+static void devices_that_have_it_compute_in_nvfp4(void)
+{
+    static const struct {
+        const char *name;
+        double      peak;
+    } systems[] = {
+        {"gb200", 720e15 / 72}, {"gb300", 1080e15 / 72}, {"dgx-b200", 72e15 / 8}, {"dgx-h100", 0}, {"h200", 0}};
+
+    for (size_t i = 0; i < sizeof systems / sizeof *systems; i++) {
+        const pdl_system_t *system = load(systems[i].name);
+        if (system == NULL) continue;
+        CHECK_NEAR(system->device.peak_flop_per_s[PDL_NVFP4], systems[i].peak, 1);
+        CHECK_INT(pdl_system_check_precision(system, PDL_NVFP4), systems[i].peak > 0 ? PDL_OK : PDL_ERR_INPUT);
+        pdl_system_destroy(system);
+    }
 }
 
 int main(void)
@@ -118,5 +145,6 @@ int main(void)
     RUN(abci_has_its_documented_numbers);
     RUN(all_built_in_systems_are_plausible);
     RUN(precisions_have_names_and_sizes);
+    RUN(devices_that_have_it_compute_in_nvfp4);
     return test_done();
 }

@@ -26,11 +26,17 @@ typedef enum pdl_precision {
     PDL_FP16,
     PDL_BF16,
     PDL_FP8,
+    PDL_NVFP4, /* four bits, and a scale of eight bits for 16 values */
     PDL_PRECISION_COUNT
 } pdl_precision_t;
 extern const char *const pdl_precision_names[PDL_PRECISION_COUNT];
-/* Bytes of an activation or weight as computed with (TF32: 4). */
+/* Formats below 16 bits are for the factors of products alone: tensors between layers have 16 bits beside them. */
+bool pdl_precision_narrow(pdl_precision_t precision);
+/* Bytes of an element of activations and weights in memory (TF32: 4; FP8 and NVFP4: 2). */
 int pdl_precision_bytes(pdl_precision_t precision);
+/* Bytes of an element of a product's factors (NVFP4: 0.5), and of its part in the scales of blocks (NVFP4: 0.0625, others none). */
+double pdl_precision_factor_bytes(pdl_precision_t precision);
+double pdl_precision_scale_bytes(pdl_precision_t precision);
 
 #define PDL_MAX_LEVELS 8
 

@@ -5,10 +5,23 @@
 #include "oracle/cost/cost.h"
 #include <math.h>
 
+/* Of the products of a network in NVFP4, those that stay in 16 bits: 16 % of the linear layers of a network of 12 G parameters
+   (Pretraining Large Language Models with NVFP4, arXiv 2509.25149, section 4.1). */
+static const double NVFP4_WIDE_PRODUCTS = 0.16;
+
+/* The peak of a precision for all products of a network together. */
+static double product_peak(const pdl_device_t *device, pdl_precision_t precision)
+{
+    double peak = pdl_device_peak(device, precision), wide = pdl_device_peak(device, PDL_BF16);
+
+    if (precision != PDL_NVFP4) return peak;
+    return 1 / ((1 - NVFP4_WIDE_PRODUCTS) / peak + NVFP4_WIDE_PRODUCTS / wide);
+}
+
 void pdl__compute_cost(const pdl_system_t *system, const pdl_device_t *device, const pdl_parameters_t *p,
                        pdl_precision_t precision, pdl_compute_cost_t *cost)
 {
-    double peak = pdl_device_peak(device, precision);
+    double peak = product_peak(device, precision);
     bool   wide = precision == PDL_FP32 || precision == PDL_FP64;
     double share = wide ? p->matrix_efficiency : p->tensor_efficiency;
 
@@ -21,11 +34,13 @@ void pdl__compute_cost(const pdl_system_t *system, const pdl_device_t *device, c
     cost->bytes_per_s = (p->memory_efficiency > 0 ? p->memory_efficiency : device->memory_efficiency) *
                         device->memory_bandwidth_bytes_per_s;
     cost->kernel_s = p->kernel_s > 0 ? p->kernel_s : device->launch_s;
-    /* 8-bit formats are for the factors of matrix products alone: everything else stays in 16 bits. */
-    cost->cast_bytes = precision == PDL_FP8 ? 2 * pdl_precision_bytes(PDL_FP8) : 0;
+    /* Narrow formats are for the factors of matrix products alone: everything else stays in 16 bits. */
+    cost->factor_bytes = pdl_precision_factor_bytes(precision);
+    cost->cast_bytes =
+        pdl_precision_narrow(precision) ? 2 * (cost->factor_bytes + pdl_precision_scale_bytes(precision)) : 0;
     cost->attention_flop_per_s = cost->flop_per_s;
     cost->wide_flop_per_s = cost->flop_per_s;
-    if (precision == PDL_FP8 && device->peak_flop_per_s[PDL_BF16] > 0)
+    if (pdl_precision_narrow(precision) && device->peak_flop_per_s[PDL_BF16] > 0)
         cost->wide_flop_per_s = cost->attention_flop_per_s = share * device->peak_flop_per_s[PDL_BF16];
     if (!wide && p->attention_efficiency > 0) cost->attention_flop_per_s *= p->attention_efficiency / share;
     if (p->attention_flop_per_s > 0)
@@ -34,7 +49,7 @@ void pdl__compute_cost(const pdl_system_t *system, const pdl_device_t *device, c
     if (!wide && p->expert_efficiency > 0) cost->expert_flop_per_s *= p->expert_efficiency / share;
     cost->fused_attention = p->fused_attention;
     cost->fused_softmax = p->fused_softmax;
-    cost->item_bytes = precision == PDL_FP8 ? pdl_precision_bytes(PDL_BF16) : pdl_precision_bytes(precision);
+    cost->item_bytes = pdl_precision_bytes(precision);
     cost->narrow_tile = p->narrow_tile;
     cost->norm_factor = p->norm_factor;
     cost->few_channels = wide ? 0 : p->few_channels;
@@ -74,7 +89,7 @@ static bool winograd(const pdl_layer_t *layer)
            layer->kernel[1] == 3 && layer->stride[0] == 1 && layer->stride[1] == 1 && layer->dilation[0] == 1;
 }
 
-/* What makes the factors of 8-bit products writes them as such, once as they are and once transposed. */
+/* What makes the factors of narrow products writes them as such, once as they are and once transposed. */
 static void add_casts(const pdl_compute_cost_t *cost, const pdl_local_t *local, double *forward_s,
                       double *backward_s)
 {
@@ -103,10 +118,8 @@ static const double LEAST_CHANNELS = 8;
 /* Rows of factors that do not begin at multiples of 16 bytes are loaded one element at a time, those that do not at multiples
    of 128 share lines of the cache (NVIDIA, Matrix Multiplication Background User's Guide: multiples of 64 elements of 16 bits
    are the fastest on an A100). How much that costs: h200_ops.csv, and models of hidden size 14,400 of published runs. */
-static double row_loss(const pdl_compute_cost_t *cost, double length)
+static double row_loss(const pdl_compute_cost_t *cost, double bytes)
 {
-    double bytes = length * (cost->precision == PDL_FP8 ? 1 : cost->item_bytes);
-
     if (cost->item_bytes == 4 && cost->precision == PDL_FP32) return 1;
     if (fmod(bytes, 16) != 0) return 4;
     return fmod(bytes, 128) != 0 ? 1.25 : 1;
@@ -128,7 +141,8 @@ static void shaped_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *la
         forward *= cost->few_channels / in;
         weight *= cost->few_channels / in;
     }
-    double in_loss = linear ? row_loss(cost, in) : 1, out_loss = linear ? row_loss(cost, out) : 1;
+    double in_loss = linear ? row_loss(cost, in * cost->factor_bytes) : 1;
+    double out_loss = linear ? row_loss(cost, out * cost->factor_bytes) : 1;
     /* Tied weights are no weights of the layer: the operations say how deep the product is. */
     double positions = local->samples * local->y_elements / out, depth = forward / (2 * positions * out);
     *forward_s = shaped_kernel(cost, rate, forward, positions, out, elements, in_loss);
@@ -138,10 +152,10 @@ static void shaped_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *la
             shaped_kernel(cost, rate, data, local->samples * local->x_elements / in, in, elements, out_loss);
 }
 
-/* 8-bit formats are for the products of blocks: logits stay in 16 bits in every framework. */
+/* Narrow formats are for the products of blocks: logits stay in 16 bits in every framework. */
 static bool is_wide_logits(const pdl_compute_cost_t *cost, const pdl_layer_t *layer)
 {
-    if (cost->precision != PDL_FP8 || cost->model == NULL) return false;
+    if (!pdl_precision_narrow(cost->precision) || cost->model == NULL) return false;
     const pdl_layer_t *last = pdl_model_layer(cost->model, pdl_model_layer_count(cost->model) - 1);
     return pdl_layer_traits(last)->loss && pdl_model_layer(cost->model, last->inputs[0]) == layer;
 }
@@ -257,9 +271,9 @@ static const struct {
    products then run at the rate of 32 bits (published runs with heads of 108 values take 1.3 to 1.45 times as long as with 144 or 216). */
 static double head_rate(const pdl_compute_cost_t *cost, double head)
 {
-    if (cost->units == 0) return cost->flop_per_s;
+    if (cost->units == 0) return cost->wide_flop_per_s;
     return fmod(head * cost->item_bytes, 16) != 0 ? cost->plain_flop_per_s
-                                                  : cost->flop_per_s / row_loss(cost, head);
+                                                  : cost->wide_flop_per_s / row_loss(cost, head * cost->item_bytes);
 }
 
 /* Fused attention: memory linear in the sequence; backward recomputes the scores, hence 2.5 times the forward. */

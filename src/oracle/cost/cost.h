@@ -14,10 +14,11 @@ typedef struct pdl_compute_cost {
     double                bytes_per_s; /* reachable memory bandwidth */
     double                kernel_s;
     double                item_bytes;
-    double                cast_bytes; /* moved per factor of an 8-bit product; 0 for other precisions */
+    double                cast_bytes; /* moved per factor of a product in a narrow format; 0 for other precisions */
+    double                factor_bytes; /* of a product, an element without its scale */
     double                attention_flop_per_s, expert_flop_per_s;
     double                plain_flop_per_s; /* of products that are not for tensor cores */
-    double                wide_flop_per_s;  /* of products that stay in 16 bits beside 8-bit ones */
+    double                wide_flop_per_s;  /* of products that stay in 16 bits beside narrow ones */
     double                narrow_tile;
     bool                  causal_skip, fused_attention, fused_softmax;
     double                norm_factor, batch_norm_factor, loss_bytes, few_channels;

@@ -7,7 +7,7 @@
 
 double pdl__weight_bytes(const pdl_case_t *c)
 {
-    return pdl_precision_bytes(c->precision == PDL_FP8 ? PDL_BF16 : c->precision);
+    return pdl_precision_bytes(c->precision);
 }
 
 double pdl__moment_bytes(const pdl_case_t *c)

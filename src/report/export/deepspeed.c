@@ -36,9 +36,11 @@ static void add_precision(pdl__exported_t *x)
 {
     pdl_precision_t precision = x->plan->precision;
 
-    pdl__export_bool(x, "bf16.enabled", precision == PDL_BF16 || precision == PDL_FP8);
+    pdl__export_bool(x, "bf16.enabled", precision == PDL_BF16 || pdl_precision_narrow(precision));
     pdl__export_bool(x, "fp16.enabled", precision == PDL_FP16);
-    if (precision == PDL_FP8) pdl__export_note(x, "precision fp8: the model's own layers have to compute in it");
+    if (pdl_precision_narrow(precision))
+        pdl__export_note(x, "precision %s: the model's own layers have to compute in it",
+                         pdl_precision_names[precision]);
     if (precision == PDL_FP64) pdl__export_note(x, "precision fp64: call double() on the model");
 }
 

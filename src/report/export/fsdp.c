@@ -7,7 +7,8 @@ static const char *mixed_precision(pdl_precision_t precision)
 {
     switch (precision) {
     case PDL_FP16: return "fp16";
-    case PDL_BF16: return "bf16";
+    case PDL_BF16:
+    case PDL_NVFP4: return "bf16";
     case PDL_FP8: return "fp8";
     default: return "no";
     }
@@ -43,6 +44,8 @@ static void add_parallelism(pdl__exported_t *x)
 
 static void add_notes(pdl__exported_t *x)
 {
+    if (x->plan->precision == PDL_NVFP4)
+        pdl__export_note(x, "precision nvfp4: accelerate has no name for it, so products are in bf16 here");
     if (x->context > 1)
         pdl__export_note(
             x,

@@ -51,7 +51,7 @@ static void add_latent(pdl__exported_t *x)
 
 static bool computes_in_bf16(const pdl__exported_t *x)
 {
-    return x->plan->precision == PDL_BF16 || x->plan->precision == PDL_FP8;
+    return x->plan->precision == PDL_BF16 || pdl_precision_narrow(x->plan->precision);
 }
 
 static void add_experts(pdl__exported_t *x)
@@ -140,6 +140,10 @@ static void add_numbers(pdl__exported_t *x)
     pdl__export_flag(x, "bf16", computes_in_bf16(x));
     pdl__export_flag(x, "fp16", precision == PDL_FP16);
     if (precision == PDL_FP8) pdl__export_text(x, "fp8-format", "hybrid");
+    if (precision == PDL_NVFP4) {
+        pdl__export_text(x, "fp4-format", "e2m1");
+        pdl__export_text(x, "fp4-recipe", "nvfp4");
+    }
     if (precision == PDL_FP64) pdl__export_note(x, "precision fp64: Megatron-LM computes in fp32");
     pdl__export_text(x, "optimizer", x->plan->optimizer == PDL_OPTIMIZER_ADAM ? "adam" : "sgd");
     if (x->plan->optimizer != PDL_OPTIMIZER_ADAM)

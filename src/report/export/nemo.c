@@ -75,7 +75,7 @@ static void add_strategy(pdl__exported_t *x)
 
 static void add_run(pdl__exported_t *x)
 {
-    bool sixteen = x->plan->precision == PDL_BF16 || x->plan->precision == PDL_FP8;
+    bool sixteen = x->plan->precision == PDL_BF16 || pdl_precision_narrow(x->plan->precision);
 
     pdl__export_number(x, "data.seq_length", (double)x->net.tokens);
     pdl__export_number(x, "data.micro_batch_size", (double)x->micro);
@@ -85,6 +85,10 @@ static void add_run(pdl__exported_t *x)
                      : x->plan->precision == PDL_FP16 ? "16-mixed"
                                                       : "32");
     if (x->plan->precision == PDL_FP8) pdl__export_text(x, "precision.fp8", "hybrid");
+    if (x->plan->precision == PDL_NVFP4)
+        pdl__export_note(
+            x,
+            "precision nvfp4: NeMo v2.4.0 has no name for it, so products are in bf16 here; Megatron-LM has one");
     pdl__export_text(x, "optimizer.optimizer", x->plan->optimizer == PDL_OPTIMIZER_ADAM ? "adam" : "sgd");
     pdl__export_number(x, "optimizer.lr", 1e-4);
     pdl__export_bool(x, "optimizer.bf16", sixteen);

@@ -49,10 +49,11 @@ static void add_training(pdl__exported_t *x)
     pdl__export_number(x, "training.steps", 50);
     pdl__export_text(x, "training.dtype", "float32");
     pdl__export_text(x, "training.mixed_precision_param",
-                     x->plan->precision == PDL_BF16 || x->plan->precision == PDL_FP8 ? "bfloat16" : "float32");
+                     x->plan->precision == PDL_BF16 || pdl_precision_narrow(x->plan->precision) ? "bfloat16"
+                                                                                                : "float32");
     pdl__export_bool(x, "training.enable_cpu_offload", x->plan->optimizer_tier == PDL_TIER_HOST);
     pdl__export_text(x, "training.dataset", "c4_test");
-    if (x->plan->precision == PDL_FP16 || x->plan->precision == PDL_FP64)
+    if (x->plan->precision == PDL_FP16 || x->plan->precision == PDL_FP64 || x->plan->precision == PDL_NVFP4)
         pdl__export_note(x, "precision %s: torchtitan trains in bfloat16 or float32",
                          pdl_precision_names[x->plan->precision]);
     if (x->plan->optimizer_tier == PDL_TIER_HOST)

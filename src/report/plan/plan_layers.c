@@ -50,7 +50,7 @@ static void add_nodes(const pdl_program_t *program, layer_sums_t *sums)
 /* Forward, of one device in an update: operations, and bytes that it reads and writes; formats of 8 bits are for factors alone. */
 static void write_work(pdl_json_t *json, const pdl_plan_t *plan, const pdl_layer_t *layer, const pdl_local_t *local)
 {
-    double item = pdl_precision_bytes(plan->precision == PDL_FP8 ? PDL_BF16 : plan->precision);
+    double item = pdl_precision_bytes(plan->precision);
     double elements = local->samples * (local->x_elements + local->y_elements) + local->weights;
 
     pdl_json_number(json, "forward_flop",

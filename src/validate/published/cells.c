@@ -225,11 +225,6 @@ static bool read_system(const pdl_published_rules_t *rules, cells_t *c, pdl_publ
     return true;
 }
 
-/* Twice the operations of FP8 (data sheets of GB200 and GB300) for all but a sixth of the products, which stay in BF16 at half of
-   FP8's (Pretraining Large Language Models with NVFP4, arXiv 2509.25149, section 4.1: 16 % of the linear layers of the network with 12 G
-   parameters; what these runs kept in BF16 is not said). */
-static const double NVFP4_GAIN = 1 / (0.84 / 2 + 0.16 * 2);
-
 static bool read_policies(const pdl_published_rules_t *rules, cells_t *c, pdl_published_line_t *line)
 {
     pdl_recipe_t *r = &line->recipe;
@@ -261,7 +256,6 @@ static bool read_policies(const pdl_published_rules_t *rules, cells_t *c, pdl_pu
         r->config.sharding = PDL_SHARDING_ZERO3;
     r->adapters = strstr(text(c, "notes"), "LoRA") != NULL;
     r->wide_sums = strstr(text(c, "precision"), "fp32_grad") != NULL;
-    r->format_peak = strcmp(text(c, "precision"), "nvfp4") == 0 ? NVFP4_GAIN : 1;
     r->config.recompute = r->framework->recompute;
     r->choose_recompute = *recompute == '\0' && !r->framework->recompute_given;
     r->keeps_products = strcmp(recompute, "selective_op") == 0;

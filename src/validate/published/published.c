@@ -28,7 +28,6 @@ static void adapt_system(const pdl_recipe_t *r, pdl_system_t *s)
     pdl_level_t *top = &s->level[s->level_count - 1];
     int64_t      below;
 
-    s->device.peak_flop_per_s[PDL_FP8] *= r->format_peak;
     if (r->memory_bytes > 0) s->device.memory_bytes = r->memory_bytes;
     if (r->per_node > 0) s->level[0].fanout = s->host_level[0].fanout = r->per_node;
     if (r->ports > 0 && s->level_count > 1) {
@@ -46,9 +45,8 @@ static bool same_machine(const pdl_recipe_t *a, const pdl_recipe_t *b)
 {
     return strcmp(a->yaml, b->yaml) == 0 && strcmp(a->system, b->system) == 0 && a->per_node == b->per_node &&
            a->ports == b->ports && a->port_bytes_per_s == b->port_bytes_per_s &&
-           a->memory_bytes == b->memory_bytes && a->wide_sums == b->wide_sums && a->format_peak == b->format_peak &&
-           a->framework == b->framework && a->part_count == b->part_count &&
-           memcmp(a->part, b->part, sizeof(a->part)) == 0 &&
+           a->memory_bytes == b->memory_bytes && a->wide_sums == b->wide_sums && a->framework == b->framework &&
+           a->part_count == b->part_count && memcmp(a->part, b->part, sizeof(a->part)) == 0 &&
            (a->devices == b->devices || (a->devices <= 512 && b->devices <= 512));
 }
 

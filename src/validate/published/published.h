@@ -49,7 +49,6 @@ typedef struct pdl_recipe {
     bool                   choose_micro_batch, choose_recompute, choose_batch;
     int64_t                steps;          /* micro-batches of an update; 0: the row does not say */
     bool                   wide_sums;      /* gradients are summed up in 32 bits beside those in 16 */
-    double                 format_peak;    /* of the format over that of the precision that stands for it */
     bool                   keeps_products; /* "selective_op": every other product is kept, the rest is made again */
     bool                   tensors_only;   /* memory is that of tensors, without the context of the device */
     bool                   adapters;       /* fine-tuning of small matrices beside frozen weights */
