@@ -43,10 +43,32 @@ pdl_status_t pdl__run(int count, char **arguments);
 /* Versions of the program, of its build and of what it was built with. */
 pdl_status_t pdl__print_version(FILE *stream);
 
+/* pdl_model_load(); with sequences of another length where `sequence` is above 0, and with adapters where their rank is. */
+pdl_status_t pdl__load_model(const char *name, int64_t sequence, const pdl_lora_t *lora, pdl_model_t **model);
 /* Tells, once under mpirun, what a user should know about the file of a model. */
-/* pdl_model_load(); with sequences of another length where `sequence` is above 0. */
-pdl_status_t pdl__load_model(const char *name, int64_t sequence, pdl_model_t **model);
-void         pdl__print_remarks(const pdl_model_t *model);
+void pdl__print_remarks(const pdl_model_t *model);
+
+/* --lora and --lora-layers, as several verbs have them. */
+typedef struct pdl__lora_values {
+    int64_t rank;
+    int     layers;
+    bool    layers_given;
+} pdl__lora_values_t;
+#define PDL__LORA_OPTIONS(TYPE, ...)                                                                    \
+    {"lora",                                                                                            \
+     "RANK",                                                                                            \
+     NULL,                                                                                              \
+     "freezes the weights and trains adapters of this rank beside linear layers (LoRA)",                \
+     PDL__INT(TYPE, lora.rank, 1),                                                                      \
+     __VA_ARGS__},                                                                                      \
+    {                                                                                                   \
+        "lora-layers", "WHICH", "attention",                                                            \
+            "layers that have adapters: projections of attention, those before it alone (qkv), or all", \
+            PDL__CHOICE(TYPE, lora.layers, pdl_lora_layers_names, PDL_LORA_LAYERS_COUNT),               \
+            .noted = offsetof(TYPE, lora.layers_given), __VA_ARGS__                                     \
+    }
+/* What they come to; refuses --lora-layers alone. */
+pdl_status_t pdl__lora_of(const pdl__lora_values_t *values, pdl_lora_t *lora);
 
 /* Completes the file when `status` is PDL_OK, else gives it up; returns what went wrong first. */
 pdl_status_t pdl__finish_output(pdl_output_t *output, pdl_status_t status);

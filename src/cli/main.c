@@ -27,14 +27,29 @@ pdl_status_t pdl__finish_output(pdl_output_t *output, pdl_status_t status)
     return status;
 }
 
-pdl_status_t pdl__load_model(const char *name, int64_t sequence, pdl_model_t **model)
+pdl_status_t pdl__lora_of(const pdl__lora_values_t *values, pdl_lora_t *lora)
 {
-    pdl_model_t *loaded;
-    pdl_status_t status = pdl_model_load(name, sequence > 0 ? &loaded : model);
+    *lora = (pdl_lora_t){values->rank, (pdl_lora_layers_t)values->layers};
+    if (values->rank > 0 || !values->layers_given) return PDL_OK;
+    return pdl_error(PDL_ERR_INPUT, "--lora-layers says which layers have adapters: give their rank with --lora");
+}
 
-    if (status || sequence <= 0) return status;
-    status = pdl_model_with_tokens(loaded, sequence, model);
-    pdl_model_destroy(loaded);
+pdl_status_t pdl__load_model(const char *name, int64_t sequence, const pdl_lora_t *lora, pdl_model_t **model)
+{
+    pdl_model_t *loaded, *made;
+    pdl_status_t status = pdl_model_load(name, &loaded);
+
+    if (!status && sequence > 0) {
+        status = pdl_model_with_tokens(loaded, sequence, &made);
+        pdl_model_destroy(loaded);
+        loaded = made;
+    }
+    if (!status && lora->rank > 0) {
+        status = pdl_model_adapt(loaded, lora, &made);
+        pdl_model_destroy(loaded);
+        loaded = made;
+    }
+    if (!status) *model = loaded;
     return status;
 }
 

@@ -9,6 +9,8 @@ typedef struct values {
     int64_t     batch, sequence;
     bool        json;
     const char *output;
+
+    pdl__lora_values_t lora;
 } values_t;
 
 static const pdl__option_t show_options[] = {
@@ -22,6 +24,7 @@ static const pdl__option_t import_options[] = {
      .letter = 'o', .writes = true},
     {"sequence", "N", NULL, "tokens of a sample, of a causal language model; else as the file says",
      PDL__INT(values_t, sequence, 1)},
+    PDL__LORA_OPTIONS(values_t, ),
     {.name = NULL},
 };
 
@@ -68,7 +71,10 @@ static pdl_status_t run_import(const void *given, const pdl__operands_t *operand
     pdl_model_t       *model;
     pdl_model_totals_t totals;
     char               weights[PDL_FORMAT_SIZE];
-    pdl_status_t       status = pdl__load_model(operands->text[0], values->sequence, &model);
+    pdl_lora_t         lora;
+    pdl_status_t       status = pdl__lora_of(&values->lora, &lora);
+
+    if (!status) status = pdl__load_model(operands->text[0], values->sequence, &lora, &model);
 
     if (status) return status;
     pdl__print_remarks(model);
@@ -98,7 +104,7 @@ const pdl__command_t pdl__model_commands[] = {
      .operands = 1,
      .run = run_show},
     {.name = "model import",
-     .usage = "FILE.onnx|config.json -o MODEL.yaml [--sequence N]",
+     .usage = "FILE.onnx|config.json -o MODEL.yaml [--sequence N] [--lora RANK]",
      .summary = "reads a network that another framework exported or describes and writes it as a model file",
      .options = import_options,
      .values = sizeof(values_t),

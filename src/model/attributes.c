@@ -60,6 +60,7 @@ const pdl__attribute_t pdl__attributes[] = {
     {"init", AT(init), PDL__ATTRIBUTE_INIT, DENSE | NORM | T(POSITION), 0, PDL__INIT_COUNT - 1},
     {"std", AT(init_std), NUMBER, DENSE | T(POSITION), 0, 1e6},
     {"seconds", AT(measured_s), NUMBER, ALL & ~T(INPUT), 0, 1e12},
+    {"frozen", AT(frozen), BOOL, DENSE | NORM | T(POSITION) | T(ATTENTION) | PDL__ATTRIBUTE_LATE, 0, 1},
     {.key = NULL},
 };
 

@@ -217,6 +217,9 @@ static pdl_status_t check_tie(const pdl_model_t *model, const pdl_layer_t *layer
     if (layer->tied_to < 0) return PDL_OK;
     if (layer->tied_to >= model->count) return pdl__layer_error(where, layer, "it is tied to a later layer");
     owner = &model->layers[layer->tied_to];
+    if (owner->frozen != layer->frozen)
+        return pdl__layer_error(where, layer, "it is %sfrozen, and %.100s, whose weights it uses, is%s",
+                                layer->frozen ? "" : "not ", owner->name, layer->frozen ? " not" : "");
     if (owner->tied_to >= 0)
         return pdl__layer_error(where, layer, "%.100s is tied itself; name the layer that has the weights",
                                 owner->name);
@@ -243,7 +246,7 @@ static pdl_status_t store(pdl_model_builder_t *builder, const pdl_layer_t *layer
     kept->inputs = inputs;
     for (int i = 0; i < kept->input_count; i++) model->layers[inputs[i]].consumer_count++;
     builder->differentiable[model->count] =
-        layer->needs_input_gradient || layer->weights > 0 || layer->tied_to >= 0;
+        layer->needs_input_gradient || (!layer->frozen && (layer->weights > 0 || layer->tied_to >= 0));
     *pdl__name_slot(model, kept->name) = ++model->count;
     return PDL_OK;
 }

@@ -171,6 +171,7 @@ static void add_to_totals(bool *ok, pdl_model_totals_t *totals, const pdl_layer_
     int64_t backward = sum(ok, layer->flop_backward_data, layer->flop_backward_weight);
 
     totals->weights = sum(ok, totals->weights, layer->weights);
+    totals->trained = sum(ok, totals->trained, pdl_layer_trained(layer));
     totals->macs = sum(ok, totals->macs, matrix_macs(ok, layer));
     totals->flop_forward = sum(ok, totals->flop_forward, layer->flop_forward);
     totals->flop_backward = sum(ok, totals->flop_backward, backward);
@@ -200,11 +201,16 @@ pdl_status_t pdl__count_layer(pdl_model_t *model, pdl_layer_t *layer, const char
     flops = layer_flops(&ok, layer);
     layer->flop_forward = flops.forward;
     layer->flop_backward_data = layer->needs_input_gradient ? flops.data : 0;
-    layer->flop_backward_weight = flops.weight;
+    layer->flop_backward_weight = layer->frozen ? 0 : flops.weight;
     add_to_totals(&ok, &totals, layer);
     if (!ok) return too_large(layer, where);
     model->totals = totals;
     return PDL_OK;
+}
+
+int64_t pdl_layer_trained(const pdl_layer_t *layer)
+{
+    return layer->frozen ? 0 : layer->weights;
 }
 
 int pdl_layer_weight_tensors(const pdl_layer_t *layer)

@@ -24,6 +24,7 @@ struct pdl_model {
     uint64_t           hash;
     pdl_model_totals_t totals;
     bool               table;         /* shapes are given, not inferred */
+    pdl_lora_t         lora;          /* rank 0: none */
     int64_t            table_samples; /* of the data set that a layer table names; else 0 */
 };
 

@@ -2,6 +2,7 @@
  * Language models for sequences of another length: what is said of a token does not depend on how many follow.
  */
 #include "model/builder.h"
+#include "model/internal.h"
 
 #include <paradl/model/model.h>
 
@@ -50,7 +51,11 @@ pdl_status_t pdl_model_with_tokens(const pdl_model_t *model, int64_t tokens, pdl
         if (i == 0) layer.out.extent[0] = tokens;
         status = pdl__builder_add(builder, &layer, NULL, NULL);
     }
-    if (!status) return pdl__builder_finish(builder, other);
-    pdl__builder_destroy(builder);
+    if (status) {
+        pdl__builder_destroy(builder);
+        return status;
+    }
+    status = pdl__builder_finish(builder, other);
+    if (!status) (*other)->lora = model->lora;
     return status;
 }

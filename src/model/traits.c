@@ -234,6 +234,14 @@ bool pdl_layer_is_linear(const pdl_layer_t *layer)
     return t->kernel == PDL_KERNEL_MATRIX && !t->window;
 }
 
+bool pdl_layer_keeps_inputs(const pdl_layer_t *layer)
+{
+    const pdl_traits_t *t = pdl_layer_traits(layer);
+    bool                product = t->kernel == PDL_KERNEL_MATRIX || t->kernel == PDL_KERNEL_TABLE;
+
+    return t->keeps_inputs && !(layer->frozen && (product || !layer->needs_input_gradient));
+}
+
 bool pdl_layer_is_identity(const pdl_layer_t *layer)
 {
     return pdl_layer_traits(layer)->drops && layer->rate == 0;

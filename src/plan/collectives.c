@@ -149,7 +149,9 @@ static void list_ties(const pdl_partition_t *partition, pdl_plan_uses_t *uses)
     for (int i = 0; i < partition->layer_count && axes != 0; i++) {
         int owner = pdl_model_layer(plan->model, i)->tied_to;
 
-        if (owner < 0 || rank_of_layer(plan, i) == rank_of_layer(plan, owner)) continue;
+        if (owner < 0 || pdl_model_layer(plan->model, owner)->frozen ||
+            rank_of_layer(plan, i) == rank_of_layer(plan, owner))
+            continue;
         pdl_plan_use_t use = make_use(plan, axes, PDL_COLL_ALLREDUCE, partition->local[owner].weights);
         use.gradient = true;
         use.ranks =

@@ -72,6 +72,29 @@ static pdl_status_t check_hash(const pdl_yaml_t *root, const pdl_plan_file_t *fi
                           file->model_name, text, hash);
 }
 
+/* lora: {rank: 16, layers: attention} */
+static pdl_status_t read_lora(const pdl_yaml_t *root, pdl_plan_file_t *file)
+{
+    static const char *const keys[] = {"rank", "layers", NULL};
+    const pdl_yaml_t        *node = pdl_yaml_find(root, "lora");
+    pdl_model_t             *adapted;
+    pdl_lora_t               lora = {0};
+    int                      layers = PDL_LORA_ATTENTION;
+    pdl_status_t             st;
+
+    if (node == NULL) return PDL_OK;
+    st = pdl_yaml_check_keys(node, keys);
+    if (st == PDL_OK) st = pdl_yaml_get_int(node, "rank", 1, INT32_MAX, PDL_REQUIRED, &lora.rank);
+    if (st == PDL_OK) st = read_choice(node, "layers", pdl_lora_layers_names, PDL_LORA_LAYERS_COUNT, &layers);
+    if (st != PDL_OK) return st;
+    lora.layers = (pdl_lora_layers_t)layers;
+    st = pdl__plan_add_place(node, pdl_model_adapt(file->model, &lora, &adapted));
+    if (st != PDL_OK) return st;
+    pdl_model_destroy(file->model);
+    file->model = adapted;
+    return PDL_OK;
+}
+
 static pdl_status_t read_model(const pdl_yaml_t *root, const char *plan, pdl_plan_file_t *file)
 {
     pdl_status_t st = read_name(root, "model", PDL_REQUIRED, file->model_name, sizeof(file->model_name));
@@ -79,6 +102,7 @@ static pdl_status_t read_model(const pdl_yaml_t *root, const char *plan, pdl_pla
     if (st != PDL_OK) return st;
     resolve(plan, file->model_name, sizeof(file->model_name), file);
     st = pdl__plan_add_place(pdl_yaml_find(root, "model"), pdl_model_load(file->model_name, &file->model));
+    if (st == PDL_OK) st = read_lora(root, file);
     return st == PDL_OK ? check_hash(root, file) : st;
 }
 
@@ -370,7 +394,7 @@ static pdl_status_t read_plan(const pdl_yaml_t *root, const char *plan, pdl_plan
                                        "data",        "strategy",        "mesh",        "modes",
                                        "pipeline",    "memory",          "collectives", "precision",
                                        "optimizer",   "sync_batch_norm", "mode",        "projected",
-                                       "data_policy", "parts",           NULL};
+                                       "data_policy", "parts",           "lora",        NULL};
     pdl_status_t             st = pdl_yaml_check_format(root, "plan");
 
     if (st == PDL_OK) st = pdl_yaml_check_keys(root, keys);

@@ -29,9 +29,13 @@ void pdl__plan_write_number(double value, FILE *stream)
 static void write_head(const pdl_plan_t *plan, const char *model_name, const char *system_name,
                        const char *data_name, FILE *stream)
 {
+    pdl_lora_t lora = pdl_model_lora(plan->model);
+
     fputs("paradl: plan/1\nmodel: ", stream);
     pdl_yaml_write_name(model_name, stream);
     fprintf(stream, "\nmodel_hash: \"%016" PRIx64 "\"\n", pdl_model_hash(plan->model));
+    if (lora.rank > 0)
+        fprintf(stream, "lora: {rank: %" PRId64 ", layers: %s}\n", lora.rank, pdl_lora_layers_names[lora.layers]);
     if (system_name != NULL) {
         fputs("system: ", stream);
         pdl_yaml_write_name(system_name, stream);

@@ -38,7 +38,7 @@ static double keeps_inside(const pdl_partition_t *partition, int index)
 /* Whether gathered inputs stay for backward. Sequence parallelism keeps its own piece and gathers again. */
 static bool keeps_copies(const pdl_partition_t *partition, int index)
 {
-    return pdl_layer_traits(pdl_model_layer(partition->plan->model, index))->keeps_inputs &&
+    return pdl_layer_keeps_inputs(pdl_model_layer(partition->plan->model, index)) &&
            !partition->plan->sequence_parallel;
 }
 
@@ -117,7 +117,7 @@ static fact_t fact_of(const walk_t *w, int i)
     const pdl_layer_t     *layer = pdl_model_layer(partition->plan->model, i);
     const pdl_local_t     *local = &partition->local[i];
     fact_t                 fact = {.layer = layer,
-                                   .keeps_input = pdl_layer_traits(layer)->keeps_inputs,
+                                   .keeps_input = pdl_layer_keeps_inputs(layer),
                                    .keeps_output = pdl_layer_traits(layer)->keeps_output};
 
     fact.storage = w->root[i] == i ? local->y_elements * local->samples : 0;
@@ -172,7 +172,7 @@ pdl_status_t pdl_partition_saved(const pdl_partition_t *partition, bool *saved)
         const pdl_layer_t  *layer = pdl_model_layer(model, i);
         const pdl_traits_t *traits = pdl_layer_traits(layer);
         if (traits->keeps_output) saved[viewed_layer(model, i)] = true;
-        for (int j = 0; j < layer->input_count && traits->keeps_inputs; j++)
+        for (int j = 0; j < layer->input_count && pdl_layer_keeps_inputs(layer); j++)
             saved[viewed_layer(model, layer->inputs[j])] = true;
     }
     return PDL_OK;

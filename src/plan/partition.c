@@ -271,7 +271,7 @@ static void emit_gradients(pdl_compiler_t *c)
     for (int i = c->partition->layer_count - 1; i >= 0; i--) {
         const pdl_layer_t *layer = pdl_model_layer(c->plan->model, i);
         const pdl_local_t *local = &c->partition->local[i];
-        if (layer->weights == 0 || local->gradient_axes == 0) continue;
+        if (pdl_layer_trained(layer) == 0 || local->gradient_axes == 0) continue;
         emit(c, (pdl_transfer_t){.layer = i,
                                  .input = -1,
                                  .phase = PDL_PHASE_GRADIENT,

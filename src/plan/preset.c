@@ -65,6 +65,39 @@ static pdl_mode_t shared_mode(const pdl_layer_t *layer)
     }
 }
 
+/* The frozen layer beside which layer i is the last of an adapter: the sum behind adds up both. -1: it is none. */
+static int adapted_by(const pdl_model_t *model, int i)
+{
+    const pdl_layer_t *sum = i > 0 && i + 1 < pdl_model_layer_count(model) ? pdl_model_layer(model, i + 1) : NULL;
+
+    if (sum == NULL || pdl_layer_traits(sum)->combine != PDL_COMBINE_SUM || sum->input_count != 2 ||
+        sum->inputs[1] != i || pdl_model_layer(model, i)->frozen || !pdl_layer_is_linear(pdl_model_layer(model, i)))
+        return -1;
+    const pdl_layer_t *beside = pdl_model_layer(model, sum->inputs[0]);
+    return beside->frozen && pdl_layer_is_linear(beside) ? sum->inputs[0] : -1;
+}
+
+/* Adapters follow the layer beside them: where that splits its filters so does their second matrix, and the first, which is small, is
+   whole; where it splits its channels so does the first, whose partial sums are small, and the second is whole. What is split in
+   filters is added up as it is. */
+static bool adapter_mode(const pdl_plan_t *plan, int a, int index, pdl_mode_t *mode)
+{
+    const pdl_model_t *model = plan->model;
+    int first = adapted_by(model, index + 1), second = adapted_by(model, index), sum = adapted_by(model, index - 1);
+    int beside = second >= 0 ? second : sum;
+
+    if (first >= 0 && pdl_model_layer(model, index + 1)->inputs[0] == index &&
+        pdl_layer_is_linear(pdl_model_layer(model, index))) {
+        *mode = plan->modes[first].on[a] == PDL_MODE_CHANNEL ? PDL_MODE_CHANNEL : PDL_MODE_REPLICATE;
+        return true;
+    }
+    if (beside < 0 || (sum >= 0 && plan->modes[beside].on[a] != PDL_MODE_FILTER)) return false;
+    *mode = sum >= 0                                       ? PDL_MODE_PASS
+            : plan->modes[beside].on[a] == PDL_MODE_FILTER ? PDL_MODE_FILTER
+                                                           : PDL_MODE_REPLICATE;
+    return true;
+}
+
 /* Pairs: a matrix that finds its input whole splits its filters, the next one finds it split and splits its channels. */
 static pdl_mode_t pair_mode(const pdl_plan_t *plan, int index, const pdl_axis_t *axis, pdl_placement_t arriving,
                             bool keep_small)
@@ -101,7 +134,9 @@ static pdl_status_t apply_pairs(pdl_plan_t *plan, int a, bool keep_small)
     for (int i = 0; i < count; i++) {
         const pdl_layer_t *layer = pdl_model_layer(plan->model, i);
         for (int j = 0; j < layer->input_count; j++) given[j] = out[layer->inputs[j]];
-        pdl_mode_t mode = pair_mode(plan, i, axis, layer->input_count ? given[0] : PDL_REPLICATED, keep_small);
+        pdl_placement_t arriving = layer->input_count ? given[0] : PDL_REPLICATED;
+        pdl_mode_t      mode;
+        if (!adapter_mode(plan, a, i, &mode)) mode = pair_mode(plan, i, axis, arriving, keep_small);
         plan->modes[i].on[a] = (uint8_t)mode;
         out[i] = pdl_layer_rule(layer, mode, axis, given).writes;
     }

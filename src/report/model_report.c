@@ -147,6 +147,7 @@ pdl_status_t pdl_report_model_json(const pdl_model_t *model, int64_t batch, FILE
     pdl_json_string(&json, "description", pdl_model_description(model));
     pdl_json_int(&json, "batch", batch);
     pdl_json_int(&json, "parameters", totals.weights);
+    pdl_json_int(&json, "trained_parameters", totals.trained);
     pdl_json_int(&json, "weight_tensors", totals.weight_tensors);
     pdl_json_number(&json, "macs", (double)totals.macs * n);
     pdl_json_number(&json, "flop_forward", (double)totals.flop_forward * n);

@@ -10,11 +10,20 @@ static bool trains(const pdl_op_description_t *description)
     return false;
 }
 
+/* Backends describe and compute layers whatever is trained of them; backward is then asked for the gradients of inputs alone. */
+static void freeze(const pdl_layer_t *layer, pdl_op_description_t *description)
+{
+    if (!layer->frozen) return;
+    for (int k = 0; k < description->weight_count; k++) description->weight[k].trainable = false;
+    if (!pdl_layer_keeps_inputs(layer)) description->keeps_inputs &= ~1u;
+}
+
 void pdl__describe_work(const pdl_op_spec_t *spec, pdl_op_description_t *description)
 {
     double *flop = description->flop;
     double  fused = (spec->fusion.add ? 1 : 0) + (spec->fusion.activation != PDL_NO_ACTIVATION ? 1 : 0);
 
+    freeze(spec->layer, description);
     pdl_layer_flop(spec->layer, flop);
     flop[0] += fused * (double)pdl_shape_elements(&spec->layer->out);
     flop[1] += fused * (double)pdl_shape_elements(&spec->layer->out);

@@ -81,6 +81,7 @@ void pdl_op_key(const pdl_op_spec_t *spec, char *text, size_t size)
     say_flag(&t, "causal", layer->causal);
     say_flag(&t, "rotary", layer->rotary);
     say_flag(&t, "gated", layer->gated);
+    say_flag(&t, "frozen", layer->frozen && spec->training);
     say_flag(&t, "bilinear", layer->bilinear);
     say_flag(&t, "dropout", layer->rate > 0 && spec->training);
     say_flag(&t, "add", spec->fusion.add);

@@ -125,10 +125,11 @@ typedef struct pdl_layer {
     pdl_init_t init;
     double     init_std; /* PDL_INIT_NORMAL */
 
-    int tied_to; /* layer whose weights this one uses (transposed for linear <- embedding), or -1 */
+    bool frozen;  /* its weights are not trained: no gradients, no exchange, no optimizer state */
+    int  tied_to; /* layer whose weights this one uses (transposed for linear <- embedding), or -1 */
 
     /* derived by pdl_model_finish */
-    int64_t weights;      /* trainable elements, bias included; when tied only the bias, if there is one */
+    int64_t weights;      /* elements, bias included, frozen or not; when tied only the bias, if there is one */
     int64_t bias_weights; /* of these, the bias or shift */
     int64_t flop_forward, flop_backward_data, flop_backward_weight; /* per sample, multiply and add counted apart */
     int64_t x_elements, y_elements;                                 /* per sample; x over all inputs */
@@ -174,7 +175,8 @@ int64_t      pdl_model_table_samples(const pdl_model_t *model); /* samples of th
                                                                          is about; 0 for other models */
 
 typedef struct pdl_model_totals {
-    int64_t weights; /* trainable parameters */
+    int64_t weights; /* parameters */
+    int64_t trained; /* of these, those that are not frozen */
     int64_t macs;    /* multiply-accumulates of convolutions, linear layers and attention, as papers count */
     int64_t flop_forward, flop_backward;
     int64_t y_elements;     /* activations per sample, all layers */
@@ -185,6 +187,22 @@ void pdl_model_totals(const pdl_model_t *model, pdl_model_totals_t *totals);
 /* A language model for sequences of another length; its table of positions is that of `tokens` then. Layers that join positions other
    than by causal attention are refused by name: their results would depend on the length. */
 pdl_status_t pdl_model_with_tokens(const pdl_model_t *model, int64_t tokens, pdl_model_t **other);
+
+/* Low-rank adaptation (LoRA): beside chosen linear layers stand adapters of two smaller ones, and all weights but theirs are frozen. */
+typedef enum pdl_lora_layers {
+    PDL_LORA_ATTENTION, /* projections to queries, keys and values, and of what attention answers */
+    PDL_LORA_QKV,       /* of these, those to queries, keys and values */
+    PDL_LORA_ALL,       /* all linear layers but the last */
+    PDL_LORA_LAYERS_COUNT
+} pdl_lora_layers_t;
+extern const char *const pdl_lora_layers_names[PDL_LORA_LAYERS_COUNT];
+typedef struct pdl_lora {
+    int64_t           rank; /* 0: none */
+    pdl_lora_layers_t layers;
+} pdl_lora_t;
+pdl_status_t pdl_model_adapt(const pdl_model_t *model, const pdl_lora_t *lora, pdl_model_t **adapted);
+/* What a model was adapted by. */
+pdl_lora_t pdl_model_lora(const pdl_model_t *model);
 
 /* The network whose `nets` copies have about the weights and operations of this one: hidden widths over sqrt(nets),
    dropout and groups over nets, classes as before. Of networks of convolutions and linear layers; others are
@@ -200,7 +218,9 @@ int64_t pdl_layer_macs(const pdl_layer_t *layer);
 /* Operations per sample of a layer with the shapes in `in` and `out`: forward, input gradient, weight gradient. */
 void pdl_layer_flop(const pdl_layer_t *layer, double flop[3]);
 /* Number of weight tensors of a layer: kernel, bias, scale, shift. */
-int         pdl_layer_weight_tensors(const pdl_layer_t *layer);
+int pdl_layer_weight_tensors(const pdl_layer_t *layer);
+/* Elements of its weights that training changes. */
+int64_t     pdl_layer_trained(const pdl_layer_t *layer);
 const char *pdl_layer_type_name(pdl_layer_type_t type);
 int64_t     pdl_shape_elements(const pdl_shape_t *shape);
 int64_t     pdl_shape_positions(const pdl_shape_t *shape); /* product of the extents */

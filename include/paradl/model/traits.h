@@ -152,6 +152,8 @@ static inline int64_t pdl_attention_value_dim(const pdl_layer_t *layer)
 bool pdl_layer_is_convolution(const pdl_layer_t *layer);
 /* A matrix without a window. */
 bool pdl_layer_is_linear(const pdl_layer_t *layer);
+/* Whether backward reads its inputs again. Those of a product are read for the gradient of its weights alone. */
+bool pdl_layer_keeps_inputs(const pdl_layer_t *layer);
 /* Dropout of nothing. */
 bool pdl_layer_is_identity(const pdl_layer_t *layer);
 

@@ -34,6 +34,7 @@ const pdl__option_t pdl__plan_options[] = {
      PDL__INT(pdl__plan_asked_t, micro_batches, 1)},
     {"sequence", "N", NULL, "tokens of a sample, of a causal language model; else as the model says",
      PDL__INT(pdl__plan_asked_t, sequence, 1)},
+    PDL__LORA_OPTIONS(pdl__plan_asked_t, ),
     {"tokens", "N", NULL, "tokens of the whole training, such as 15T: says its time, failures, energy and cost",
      PDL__POSITIVE(pdl__plan_asked_t, tokens, PDL_UNIT_NONE)},
     {"epochs", "E", NULL, "the same in epochs of --data", PDL__POSITIVE(pdl__plan_asked_t, epochs, PDL_UNIT_NONE)},
@@ -139,6 +140,9 @@ static pdl_status_t check_export(const pdl__plan_asked_t *v)
                          v->export_name);
     if (v->output == NULL || pdl_output_is_stdout(v->output))
         return pdl_error(PDL_ERR_INPUT, "--export needs a folder: add -o DIR");
+    if (v->lora.rank > 0 && strcmp(v->export_name, "slurm") != 0)
+        return pdl_error(PDL_ERR_INPUT, "--export %s trains all weights: with --lora only slurm is exported",
+                         v->export_name);
     if (v->mode == PDL_INFERENCE || v->formulas == PDL__FORMULAS_ORIG)
         return pdl_error(PDL_ERR_INPUT, "--export is about training with --formulas paradl");
     return PDL_OK;
@@ -162,6 +166,9 @@ pdl_status_t pdl__plan_check(const pdl__plan_asked_t *v)
     if (v->layers && !v->json) return pdl_error(PDL_ERR_INPUT, "--layers is a part of the document: add --json");
     if (v->formulas == PDL__FORMULAS_ORIG && v->precision.count > 1)
         return pdl_error(PDL_ERR_INPUT, "--formulas orig projects one precision: name one with --precision");
+    if (v->lora.rank > 0 && v->mode == PDL_INFERENCE)
+        return pdl_error(PDL_ERR_INPUT,
+                         "--lora is about training: adapters that are merged cost nothing in inference");
     if (v->formulas == PDL__FORMULAS_ORIG && v->framework != NULL)
         return pdl_error(PDL_ERR_INPUT, "--formulas orig knows no frameworks: leave out --framework");
     if ((v->tokens > 0 || v->epochs > 0) && (v->formulas == PDL__FORMULAS_ORIG || v->mode == PDL_INFERENCE))

@@ -73,9 +73,11 @@ static pdl_status_t read_strategy(const char *name, const pdl_strategy_t **strat
 
 static pdl_status_t load(const pdl__plan_asked_t *v, pdl__plan_question_t *q)
 {
-    pdl_status_t status = pdl__load_model(v->model, v->sequence, &q->model);
+    pdl_lora_t   lora;
+    pdl_status_t status = pdl__lora_of(&v->lora, &lora);
     int          until;
 
+    if (!status) status = pdl__load_model(v->model, v->sequence, &lora, &q->model);
     q->request = pdl_request_default();
     if (!status) status = read_strategy(v->strategy, &q->request.strategy);
     if (!status) pdl__print_remarks(q->model);

@@ -20,7 +20,8 @@ typedef struct pdl__plan_asked {
     double       max_memory, divisor, exchange_bandwidth, tokens, epochs;
     int          goal, formulas, mode, optimizer;
 
-    pdl__chosen_t precision;
+    pdl__chosen_t      precision;
+    pdl__lora_values_t lora;
 
     bool explain, exhaustive, json, layers;
 } pdl__plan_asked_t;

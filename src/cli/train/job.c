@@ -14,8 +14,10 @@
 static pdl_status_t plan_from_options(pdl__train_job_t *job)
 {
     const pdl__train_values_t *v = job->values;
-    pdl_status_t               status = pdl_model_load(v->model, &job->model);
+    pdl_lora_t                 lora;
+    pdl_status_t               status = pdl__lora_of(&v->lora, &lora);
 
+    if (!status) status = pdl__load_model(v->model, 0, &lora, &job->model);
     if (!status) pdl__print_remarks(job->model);
     if (!status)
         status = pdl__train_plan(v, job->model, pdl_ranks_size(job->ranks), &job->own_plan, job->said,

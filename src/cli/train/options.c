@@ -36,6 +36,7 @@ const pdl__option_t pdl__train_option_table[] = {
      "drawn anew and named",
      TEXT(init), .first = true},
     {"init-strict", NULL, NULL, "every weight and every tensor of --init has to fit", FLAG(init_strict)},
+    PDL__LORA_OPTIONS(pdl__train_values_t, .instead = true),
     {"augment", "LIST", NULL, "of training images, such as crop:4,flip,cutout:8", TEXT(augment)},
     {"no-normalise", NULL, NULL, "keeps pixels in 0..1 instead of mean 0 and deviation 1", FLAG(no_normalise)},
     {"vocabulary", "V", "char",

@@ -4,6 +4,7 @@
 #ifndef PDL_CLI_TRAIN_OPTIONS_H
 #define PDL_CLI_TRAIN_OPTIONS_H
 
+#include "cli/commands.h"
 #include "cli/device.h"
 #include "cli/train/sampling_options.h"
 
@@ -11,6 +12,7 @@
 
 typedef struct pdl__train_values {
     pdl__sampling_values_t sampling;
+    pdl__lora_values_t     lora;
     pdl__device_t          device; /* what device_text comes to */
     const char *model, *data, *strategy, *mesh, *log, *trace, *checkpoint, *init, *augment, *system, *vocabulary,
         *algorithm, *state_dir, *milestones, *device_text;

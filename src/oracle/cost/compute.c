@@ -89,14 +89,18 @@ static bool winograd(const pdl_layer_t *layer)
            layer->kernel[1] == 3 && layer->stride[0] == 1 && layer->stride[1] == 1 && layer->dilation[0] == 1;
 }
 
-/* What makes the factors of narrow products writes them as such, once as they are and once transposed. */
-static void add_casts(const pdl_compute_cost_t *cost, const pdl_local_t *local, double *forward_s,
-                      double *backward_s)
+/* What makes the factors of narrow products writes them as such, once as they are and once transposed. What the gradient of weights
+   reads transposed is not written where there is none. */
+static void add_casts(const pdl_compute_cost_t *cost, const pdl_layer_t *layer, const pdl_local_t *local,
+                      double *forward_s, double *backward_s)
 {
-    *forward_s += cost->cast_bytes * (local->samples * local->x_elements + local->weights) / cost->bytes_per_s;
-    *backward_s += cost->cast_bytes * local->samples * local->y_elements / cost->bytes_per_s;
-    /* Weights are read in 32 bits and written in 16, their gradients the other way round. */
-    if (cost->autocast) {
+    double ways = layer->frozen ? 0.5 : 1;
+
+    *forward_s +=
+        cost->cast_bytes * (ways * local->samples * local->x_elements + local->weights) / cost->bytes_per_s;
+    *backward_s += ways * cost->cast_bytes * local->samples * local->y_elements / cost->bytes_per_s;
+    /* Weights are read in 32 bits and written in 16, their gradients the other way round; frozen ones have 16 bits. */
+    if (cost->autocast && !layer->frozen) {
         *forward_s += 6 * local->weights / cost->bytes_per_s;
         *backward_s += 6 * local->weights / cost->bytes_per_s;
     }
@@ -146,7 +150,8 @@ static void shaped_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *la
     /* Tied weights are no weights of the layer: the operations say how deep the product is. */
     double positions = local->samples * local->y_elements / out, depth = forward / (2 * positions * out);
     *forward_s = shaped_kernel(cost, rate, forward, positions, out, elements, in_loss);
-    *backward_s = shaped_kernel(cost, rate, weight, depth, out, elements, fmax(in_loss, out_loss));
+    *backward_s =
+        layer->frozen ? 0 : shaped_kernel(cost, rate, weight, depth, out, elements, fmax(in_loss, out_loss));
     if (layer->needs_input_gradient)
         *backward_s +=
             shaped_kernel(cost, rate, data, local->samples * local->x_elements / in, in, elements, out_loss);
@@ -175,22 +180,24 @@ static void matrix_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *la
     if (wide) rate = cost->wide_flop_per_s;
     if (cost->units > 0) {
         shaped_seconds(cost, layer, local, rate, forward_s, backward_s);
-        if (!wide) add_casts(cost, local, forward_s, backward_s);
+        if (!wide) add_casts(cost, layer, local, forward_s, backward_s);
         return;
     }
     /* y and dw are narrow in the local filters, dx and dw in the local channels. */
     *forward_s = kernel(cost, rate, local->samples * (double)layer->flop_forward * local->share_forward * out_loss,
                         elements);
-    *backward_s = kernel(cost, rate,
-                         local->samples * (double)layer->flop_backward_weight * local->share_backward_weight *
-                             (out_loss > in_loss ? out_loss : in_loss),
-                         elements);
+    *backward_s = 0;
+    if (!layer->frozen)
+        *backward_s = kernel(cost, rate,
+                             local->samples * (double)layer->flop_backward_weight * local->share_backward_weight *
+                                 (out_loss > in_loss ? out_loss : in_loss),
+                             elements);
     if (layer->needs_input_gradient)
         *backward_s +=
             kernel(cost, rate,
                    local->samples * (double)layer->flop_backward_data * local->share_backward_data * in_loss,
                    elements);
-    if (!wide) add_casts(cost, local, forward_s, backward_s);
+    if (!wide) add_casts(cost, layer, local, forward_s, backward_s);
 }
 
 /* Automatic mixed precision: what sequences are summed up in has 32 bits, and so have norms, whose results are cast. Bytes
@@ -308,11 +315,11 @@ static void expert_products(const pdl_compute_cost_t *cost, const pdl_layer_t *l
 {
     static const double TILE = 128;
     double              flop = local->samples * (double)layer->flop_forward * local->share_forward;
-    double              rate = cost->expert_flop_per_s;
+    double              rate = cost->expert_flop_per_s, products = layer->frozen ? 1 : 2;
 
     if (cost->units == 0) {
         *forward_s = kernel(cost, rate, flop, local->weights);
-        *backward_s = kernel(cost, rate, 2.0 * flop, 2.0 * local->weights);
+        *backward_s = kernel(cost, rate, products * flop, products * local->weights);
         return;
     }
     double tokens = local->samples * (double)layer->in.extent[0], experts = fmax(1, (double)layer->experts);
@@ -322,10 +329,11 @@ static void expert_products(const pdl_compute_cost_t *cost, const pdl_layer_t *l
            wide = inner * (layer->gated ? 2 : 1);
     *forward_s = 2 * cost->kernel_s + pdl__product_seconds(cost, rate, all, wide, hidden) +
                  pdl__product_seconds(cost, rate, all, hidden, inner);
-    *backward_s = 4 * cost->kernel_s + pdl__product_seconds(cost, rate, all, hidden, wide) +
-                  pdl__product_seconds(cost, rate, all, inner, hidden) +
-                  pdl__product_seconds(cost, rate, experts * hidden, wide, rows) +
-                  pdl__product_seconds(cost, rate, experts * inner, hidden, rows);
+    *backward_s = 2 * products * cost->kernel_s + pdl__product_seconds(cost, rate, all, hidden, wide) +
+                  pdl__product_seconds(cost, rate, all, inner, hidden);
+    if (layer->frozen) return;
+    *backward_s += pdl__product_seconds(cost, rate, experts * hidden, wide, rows) +
+                   pdl__product_seconds(cost, rate, experts * inner, hidden, rows);
 }
 
 /* The router and, per token, top_k experts; every expert's weights are read. Tokens are brought into the order of

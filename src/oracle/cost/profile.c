@@ -203,6 +203,10 @@ static void add_gradients(const pdl_pricing_t *pr, const pdl_layer_t *layer, con
     double            bytes = local->weights * pr->profile->compute.item_bytes;
 
     if (layer->weights == 0) return;
+    if (layer->frozen) {
+        s->frozen += local->weights;
+        return;
+    }
     for (int a = 0; a < mesh->axis_count; a++) {
         if (mesh->axis[a].size == 1) continue;
         wide |= mesh->axis[a].kind != PDL_AXIS_DATA && (local->gradient_axes >> a & 1);
@@ -245,7 +249,7 @@ double pdl__weight_share(const pdl_layer_t *layer, const pdl_local_t *local)
 
 bool pdl__divides_backward(const pdl_layer_t *layer)
 {
-    return pdl_layer_traits(layer)->work == PDL_WORK_MATRIX && layer->weights > 0;
+    return pdl_layer_traits(layer)->work == PDL_WORK_MATRIX && pdl_layer_trained(layer) > 0;
 }
 
 bool pdl__outside_blocks(const pdl_model_t *model, int index)

@@ -26,7 +26,8 @@ typedef struct pdl_sums {
     double attention;          /* forward of attention: what selective recompute repeats */
     double attention_scores;   /* elements of unfused scores */
     double replicated;         /* computation that other ranks do as well */
-    double weights, tensors;   /* local elements; tensors */
+    double weights, tensors;   /* local elements that are trained; tensors */
+    double frozen;             /* local elements that are not */
     double data_weights, data_tensors; /* partial over the data axes only */
     double full_weights;               /* of the same layers, all elements */
     double wide_weights, wide_tensors; /* partial over the data axes and an inner one */
@@ -43,8 +44,8 @@ enum { PDL_GRADIENT_POINTS = 16 };
 /* Bytes that one micro-batch of a stage keeps for backward, and that are held besides for a while. */
 typedef struct pdl__stage_load {
     int                 stage;
-    const pdl_device_t *device;   /* that has the least room, of those the stage is on */
-    double              elements; /* of weights */
+    const pdl_device_t *device;           /* that has the least room, of those the stage is on */
+    double              elements, frozen; /* of weights that are trained, and that are not */
     double              saved_bytes, transient_bytes, logits;
     double              later_bytes; /* after its backward pass, where gradients of weights are made later */
 } pdl__stage_load_t;

@@ -216,7 +216,7 @@ static const pdl_device_t *tightest_device(const pdl_system_t *system, const pdl
 static bool covers(const pdl__stage_load_t *a, const pdl__stage_load_t *b)
 {
     if (a->device != b->device && free_bytes(a->device) > free_bytes(b->device)) return false;
-    return a->elements >= b->elements && a->saved_bytes >= b->saved_bytes &&
+    return a->elements >= b->elements && a->frozen >= b->frozen && a->saved_bytes >= b->saved_bytes &&
            a->transient_bytes >= b->transient_bytes && a->logits >= b->logits && a->later_bytes >= b->later_bytes;
 }
 
@@ -234,7 +234,8 @@ static const pdl__stage_load_t *stage_loads(const pdl_oracle_t *oracle, const pd
         int s = st->held->kinds[k], covered = 0;
         pdl__stage_load_t new = {.stage = s,
                                  .device = tightest_device(oracle->system, st, s),
-                                 .elements = st->sums[s].weights + st->tied[s]};
+                                 .elements = st->sums[s].weights + st->tied[s],
+                                 .frozen = st->sums[s].frozen};
         double transient, saved = saved_elements(oracle, c, profile, st, s, &transient);
 
         new.saved_bytes = saved         *item + format_bytes(oracle, c, st, s, saved, item);
@@ -269,7 +270,8 @@ static void stage_memory(const pdl_oracle_t *oracle, const pdl_case_t *c, const 
     if (oracle->p.wide_gradients && gradient > 0) gradient = fmax(gradient, 4);
     if (oracle->p.gradient_bytes > 0 && gradient > 0) gradient = oracle->p.gradient_bytes;
     *b = (pdl_memory_breakdown_t){.workspace = oracle->p.workspace_bytes, .context = load->device->reserved_bytes};
-    b->weights = sharded(c, PDL_SHARDING_ZERO3, elements * weight);
+    /* What is not trained is on every replica, and stays on the device. */
+    b->weights = sharded(c, PDL_SHARDING_ZERO3, elements * weight) + load->frozen * pdl__weight_bytes(c);
     b->gradients = sharded(c, PDL_SHARDING_ZERO2, elements * gradient);
     b->optimizer = sharded(c, PDL_SHARDING_ZERO1, elements * optimizer);
     b->saved_activations = held_activations(c, load);

@@ -246,8 +246,8 @@ static double update_seconds(const pricer_t *pr)
         for (int at = node->tail; node->kind == PDL_NODE_COMPUTE;
              at = layer_before(pr->plan->model, at, node->layer)) {
             const pdl_layer_t *layer = pdl_model_layer(pr->plan->model, at);
-            if (layer->weights > 0) weights += pr->profile->partition->local[at].weights;
-            if (layer->weights > 0) tensors += pdl_layer_weight_tensors(layer);
+            if (pdl_layer_trained(layer) > 0) weights += pr->profile->partition->local[at].weights;
+            if (pdl_layer_trained(layer) > 0) tensors += pdl_layer_weight_tensors(layer);
             if (at <= node->layer) break;
         }
     }

@@ -19,7 +19,7 @@ double pdl_ownership_time(double work_s, double interval_s, double checkpoint_s,
     return mtbf_s * exp(restart_s / mtbf_s) * expm1((interval_s + checkpoint_s) / mtbf_s) * work_s / interval_s;
 }
 
-/* Weights as they are updated, in 32 bits, and what the optimizer keeps of each. */
+/* Weights that are trained, as they are updated, in 32 bits, and what the optimizer keeps of each. */
 static double checkpoint_bytes(const pdl_plan_t *plan)
 {
     static const double moments[PDL_OPTIMIZER_COUNT] = {
@@ -27,7 +27,7 @@ static double checkpoint_bytes(const pdl_plan_t *plan)
     pdl_model_totals_t totals;
 
     pdl_model_totals(plan->model, &totals);
-    return (double)totals.weights * (1 + moments[plan->optimizer]) * fmax(4, pdl_precision_bytes(plan->precision));
+    return (double)totals.trained * (1 + moments[plan->optimizer]) * fmax(4, pdl_precision_bytes(plan->precision));
 }
 
 static void miss(pdl_ownership_t *o, const char *key)

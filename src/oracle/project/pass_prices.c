@@ -399,7 +399,7 @@ static pdl_status_t find_ties(pdl__pass_prices_t *pp)
         int              owner = pdl_model_layer(model, i)->tied_to;
         pdl__stage_tie_t tie = {owner >= 0 ? stage_of_layer(pp, owner) : 0, stage_of_layer(pp, i), 0};
 
-        if (owner < 0 || tie.a == tie.b) continue;
+        if (owner < 0 || tie.a == tie.b || pdl_model_layer(pp->profile->plan->model, owner)->frozen) continue;
         pdl_status_t status = price_tie(pp, owner, &tie);
         if (status) return status;
         pp->ties[pp->tie_count++] = tie;

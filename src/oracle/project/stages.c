@@ -315,6 +315,10 @@ static void find_tied(const pdl_profile_t *profile, pdl_stages_t *st)
         int     owner = pdl_model_layer(profile->plan->model, i)->tied_to;
         int64_t s = owner >= 0 ? stage_of(st, i) : 0;
         if (owner < 0 || s == stage_of(st, owner)) continue;
+        if (pdl_model_layer(profile->plan->model, owner)->frozen) {
+            st->sums[s].frozen += profile->partition->local[owner].weights;
+            continue;
+        }
         st->tied[s] += profile->partition->local[owner].weights;
         if (st->tied[s] > st->tied_elements) st->tied_elements = st->tied[s];
     }

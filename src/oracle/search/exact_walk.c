@@ -87,7 +87,9 @@ static double exchange_seconds(const pdl__visit_t *v)
 
 static bool states_fit(const pdl__visit_t *v)
 {
-    double bytes = pdl__least_state_bytes(&v->c) * all_layers(v)->weights / (double)v->c.pipeline;
+    const pdl_sums_t *all = all_layers(v);
+    double bytes = (pdl__least_state_bytes(&v->c) * all->weights + pdl__weight_bytes(&v->c) * all->frozen) /
+                   (double)v->c.pipeline;
 
     return bytes * ROUNDING <= pdl__memory_room(v->walk->oracle, v->c.pipeline);
 }

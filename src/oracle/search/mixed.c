@@ -189,7 +189,8 @@ static pdl_sums_t half_of_everything(const mixer_t *m)
 
     for (int i = 0; i < layer_count(m); i++) {
         const pdl_layer_t *layer = pdl_model_layer(m->oracle->model, i);
-        double             weights = (double)layer->weights / 2, tensors = pdl_layer_weight_tensors(layer) / 2.0;
+        double             weights = (double)pdl_layer_trained(layer) / 2;
+        double             tensors = weights > 0 ? pdl_layer_weight_tensors(layer) / 2.0 : 0;
         sums.data_weights += weights;
         sums.full_weights += weights;
         sums.wide_weights += weights;

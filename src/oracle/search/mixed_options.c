@@ -118,7 +118,9 @@ static void fill_option(bench_t *b, int index, pdl_option_t *option)
     b->plan->modes[index].on[b->axis] = (uint8_t)option->mode;
     option->seconds = price(b, index, &option->sums);
     option->writes = local->out[b->axis];
-    option->state_bytes = layer->weights ? local->weights * pdl__state_bytes(&b->c) : 0;
+    option->state_bytes = layer->frozen    ? local->weights * pdl__weight_bytes(&b->c)
+                          : layer->weights ? local->weights * pdl__state_bytes(&b->c)
+                                           : 0;
     option->output_bytes = local->y_elements * local->samples * bytes;
     option->wide = option->sums.wide_weights > 0;
     option->narrow = option->sums.data_weights > 0;

@@ -25,7 +25,8 @@ static bool states_fit(const pdl__searcher_t *s, int64_t t)
     double             item = pdl_precision_bytes(s->request->precision);
 
     pdl_model_totals(s->oracle->model, &totals);
-    return (double)totals.weights * item * (s->request->run_mode == PDL_TRAINING ? 2 : 1) / (double)t <= cap;
+    double gradients = s->request->run_mode == PDL_TRAINING ? (double)totals.trained : 0;
+    return ((double)totals.weights + gradients) * item / (double)t <= cap;
 }
 
 /* One mesh and batch of per-layer layouts; true when it fits. */

@@ -18,6 +18,9 @@ static void find_attention(const pdl_model_t *model, int *reader)
             reader[layer->inputs[0]] = k;
         else if (traits->drops)
             reader[layer->inputs[0]] = reader[k];
+        /* An adapter and the projection beside it are cut like their sum. */
+        for (int j = 0; j < layer->input_count && traits->combine == PDL_COMBINE_SUM && reader[k] >= 0; j++)
+            reader[layer->inputs[j]] = reader[k];
     }
 }
 

@@ -19,7 +19,7 @@ static void study_layers(pdl__pipe_t *s)
 
     for (int i = 1; i < layers; i++) {
         const pdl_layer_t *layer = pdl_model_layer(model, i);
-        s->trains[i] = layer->weights > 0 || layer->tied_to >= 0;
+        s->trains[i] = !layer->frozen && (layer->weights > 0 || layer->tied_to >= 0);
         for (int j = 0; j < layer->input_count; j++) s->trains[i] |= s->trains[layer->inputs[j]];
     }
     for (int i = layers - 1; i > 0; i--) {

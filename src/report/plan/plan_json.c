@@ -215,6 +215,21 @@ void pdl__candidate_json(pdl_json_t *json, const char *key, const pdl_plan_repor
     pdl_json_close(json);
 }
 
+static void write_lora(pdl_json_t *json, const pdl_model_t *model)
+{
+    pdl_lora_t         lora = pdl_model_lora(model);
+    pdl_model_totals_t totals;
+
+    pdl_model_totals(model, &totals);
+    pdl_json_int(json, "model_parameters", totals.weights);
+    pdl_json_int(json, "trained_parameters", totals.trained);
+    if (lora.rank == 0) return;
+    pdl_json_open(json, "lora", '{');
+    pdl_json_int(json, "rank", lora.rank);
+    pdl_json_string(json, "layers", pdl_lora_layers_names[lora.layers]);
+    pdl_json_close(json);
+}
+
 static void write_request(pdl_json_t *json, const pdl_plan_report_t *report)
 {
     const pdl_search_t *search = report->search;
@@ -223,6 +238,7 @@ static void write_request(pdl_json_t *json, const pdl_plan_report_t *report)
     snprintf(hash, sizeof(hash), "%016" PRIx64, pdl_model_hash(report->model));
     pdl_json_string(json, "model", report->model_name);
     pdl_json_string(json, "model_hash", hash);
+    write_lora(json, report->model);
     pdl_json_string(json, "system", report->system->name);
     pdl__device_fields(json, &report->system->device);
     pdl__system_part_fields(json, report->system);

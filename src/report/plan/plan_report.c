@@ -27,13 +27,16 @@ static bool is_orig(const pdl_plan_report_t *report)
 static void add_model(pdl_table_t *table, const pdl_plan_report_t *report)
 {
     pdl_model_totals_t totals;
-    char               weights[PDL_FORMAT_SIZE], macs[PDL_FORMAT_SIZE], samples[PDL_FORMAT_SIZE];
+    char weights[PDL_FORMAT_SIZE], trained[PDL_FORMAT_SIZE], macs[PDL_FORMAT_SIZE], samples[PDL_FORMAT_SIZE];
+    char part[64] = "";
 
     pdl_model_totals(report->model, &totals);
     pdl_table_row(table, PDL_ROW_PLAIN);
     pdl_table_cell(table, "%s", report->model_name);
-    pdl_table_cell(table, " %s parameters, %sMAC per sample", pdl_format_short((double)totals.weights, weights),
-                   pdl_format_short((double)totals.macs, macs));
+    if (totals.trained < totals.weights)
+        snprintf(part, sizeof(part), ", %s of them trained", pdl_format_short((double)totals.trained, trained));
+    pdl_table_cell(table, " %s parameters%s, %sMAC per sample", pdl_format_short((double)totals.weights, weights),
+                   part, pdl_format_short((double)totals.macs, macs));
     if (report->dataset == NULL) return;
     pdl_table_cell(table, "    %s   %s samples", report->dataset->name,
                    report->dataset->samples > 0 ? pdl_format_count(report->dataset->samples, samples)

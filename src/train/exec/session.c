@@ -44,9 +44,16 @@ static pdl_status_t check_plan(const pdl_session_t *s)
     const pdl_plan_t *plan = s->spec.plan;
     int               axis = pdl_mesh_find(&plan->mesh, PDL_AXIS_PIPELINE);
 
+    pdl_model_totals_t totals;
+
     if (plan->precision != PDL_FP32 && plan->precision != PDL_TF32 && plan->precision != PDL_BF16)
         return pdl_error(PDL_ERR_UNSUPPORTED, "precision %s cannot be trained here: use fp32, tf32 or bf16",
                          pdl_precision_names[plan->precision]);
+    pdl_model_totals(plan->model, &totals);
+    if (s->spec.training && totals.weights > 0 && totals.trained == 0)
+        return pdl_error(PDL_ERR_INPUT,
+                         "all weights of %s are frozen, so there is nothing to train: leave out \"frozen\"",
+                         pdl_model_name(plan->model));
     if (axis >= 0 && plan->mesh.axis[axis].size != pdl_mesh_extent(&plan->mesh, PDL_AXIS_PIPELINE))
         return pdl_error(PDL_ERR_UNSUPPORTED, "a mesh with two pipeline axes cannot be run: join them to one");
     return PDL_OK;
