@@ -149,19 +149,6 @@ static pdl_status_t add_products(pdl_oracle_t *oracle, const pdl_recipe_t *r, do
     return PDL_OK;
 }
 
-/* Frozen weights have no gradients: half of backward, the exchange, the update and their states go. */
-static void freeze(pdl_projection_t *out, double memory_bytes)
-{
-    double saved = 0.5 * out->backward_s + out->update_s + out->comm[PDL_COMM_GRADIENT];
-    double grow = (out->total_s - saved) / out->total_s;
-
-    out->total_s *= grow;
-    out->low_s *= grow;
-    out->high_s *= grow;
-    out->memory_bytes -= out->memory.gradients + out->memory.optimizer;
-    out->fits = out->memory_bytes <= memory_bytes;
-}
-
 /* Shares of the weights that are with the host come over its link for forward, for the repeated one and for backward, beside
    computation that is longer everywhere but in tiny runs; gradients go there. */
 static void move_weights(const pdl_machine_t *m, const pdl_recipe_t *r, pdl_projection_t *out)
@@ -187,9 +174,7 @@ static pdl_status_t project_line(pdl_machine_t *m, const pdl_parameters_t *p, pd
     pdl_status_t status = evaluate_open(m->oracle, &trial, &line->projection);
 
     if (!status) expert_states(&trial, m->system.device.memory_bytes, &line->projection);
-    if (!status && trial.adapters)
-        freeze(&line->projection, m->system.device.memory_bytes);
-    else if (!status && trial.choose_recompute)
+    if (!status && trial.choose_recompute)
         status = lighten(m->oracle, &trial, m->system.device.memory_bytes, &line->projection);
     if (!status && trial.keeps_products)
         status = add_products(m->oracle, &trial, m->system.device.memory_bytes, &line->projection);
