@@ -139,28 +139,45 @@ static pdl_status_t add_simulation(pdl_documents_t *documents, const char *path)
     return status;
 }
 
+#define PDL__LORA_WORDS 4
+/* Appends the adapters of a plan's model to a command; returns its words. `rank` is the text of a number that outlives it. */
+static int add_lora(const pdl_plan_file_t *file, const char **words, int count, char rank[32])
+{
+    pdl_lora_t lora = pdl_model_lora(file->model);
+
+    if (lora.rank == 0) return count;
+    snprintf(rank, 32, "%lld", (long long)lora.rank);
+    words[count++] = "--lora";
+    words[count++] = rank;
+    words[count++] = "--lora-layers";
+    words[count++] = pdl_lora_layers_names[lora.layers];
+    words[count] = NULL;
+    return count;
+}
+
 /* The best plans on a quarter of its devices to four times as many; where the machine has not so many, the page goes without. */
 static void add_scaling(pdl_documents_t *documents, const pdl_plan_file_t *file)
 {
     int64_t     devices = pdl_mesh_size(&file->plan->mesh), each = file->plan->batch / devices;
-    char        range[64], samples[32];
-    const char *words[] = {"paradl",         "plan",        "--model",
-                           file->model_name, "--system",    file->system_name,
-                           "--devices",      range,         "--samples-per-device",
-                           samples,          "--precision", pdl_precision_names[file->plan->precision],
-                           "--json",         NULL};
+    char        range[64], samples[32], rank[32];
+    const char *words[13 + PDL__LORA_WORDS + 1] = {
+        "paradl",         "plan",        "--model",
+        file->model_name, "--system",    file->system_name,
+        "--devices",      range,         "--samples-per-device",
+        samples,          "--precision", pdl_precision_names[file->plan->precision],
+        "--json",         NULL};
 
     snprintf(range, sizeof(range), "%lld..%lld", (long long)(devices > 4 ? devices / 4 : 1),
              (long long)devices * 4);
     snprintf(samples, sizeof(samples), "%lld", (long long)(each > 0 ? each : 1));
-    (void)add_computed(documents, "scaling.json", words, (int)(sizeof(words) / sizeof(words[0])) - 1);
+    (void)add_computed(documents, "scaling.json", words, add_lora(file, words, 13, rank));
 }
 
 /* A plan alone is enough: strategies at its devices and batch, and the plan simulated. */
 static pdl_status_t add_plan(pdl_documents_t *documents, const char *path)
 {
     pdl_plan_file_t file;
-    char            devices[32], batch[32];
+    char            devices[32], batch[32], rank[32];
     pdl_status_t    status = pdl_plan_read(path, &file);
 
     if (status) return status;
@@ -169,19 +186,19 @@ static pdl_status_t add_plan(pdl_documents_t *documents, const char *path)
                            "%s names no system: write one into it, or report what paradl plan --json prints", path);
     snprintf(devices, sizeof(devices), "%lld", (long long)pdl_mesh_size(&file.plan->mesh));
     snprintf(batch, sizeof(batch), "%lld", (long long)file.plan->batch);
-    const char *plan[] = {"paradl",       "plan",
-                          "--model",      file.model_name,
-                          "--system",     file.system_name,
-                          "--devices",    devices,
-                          "--batch",      batch,
-                          "--precision",  pdl_precision_names[file.plan->precision],
-                          "--json",       "--layers",
-                          "--explain",    file.data_name[0] != '\0' ? "--data" : NULL,
-                          file.data_name, NULL};
+    const char *plan[17 + PDL__LORA_WORDS + 1] = {"paradl",       "plan",
+                                                  "--model",      file.model_name,
+                                                  "--system",     file.system_name,
+                                                  "--devices",    devices,
+                                                  "--batch",      batch,
+                                                  "--precision",  pdl_precision_names[file.plan->precision],
+                                                  "--json",       "--layers",
+                                                  "--explain",    file.data_name[0] != '\0' ? "--data" : NULL,
+                                                  file.data_name, NULL};
     int         count = 0;
 
     while (plan[count] != NULL) count++;
-    if (!status) status = add_computed(documents, "plan.json", plan, count);
+    if (!status) status = add_computed(documents, "plan.json", plan, add_lora(&file, plan, count, rank));
     if (!status) status = add_simulation(documents, path);
     if (!status) add_scaling(documents, &file);
     pdl_plan_file_free(&file);

@@ -35,6 +35,7 @@ sed 's/layers: attention/layers: some/' lora.yaml >other.yaml
 expect 2 simulate other.yaml
 has err "other.yaml:4: "
 expect 0 report lora.yaml -o page.html
+has page.html "442 k are trained: adapters of rank 8 (attention)"
 
 # Refused in one line.
 expect 2 plan "${request[@]}" --lora 8 --mode inference

@@ -420,6 +420,24 @@ static void layers(pdl__page_t *page, const pdl__document_t *plan)
     pdl__page_table_end(page);
 }
 
+/* Which of the weights are trained, where not all are. */
+static void adapters(pdl__page_t *page, const pdl__document_t *plan)
+{
+    double all = pdl_json_number_of(plan->head, "model_parameters");
+    double trained = pdl_json_number_of(plan->head, "trained_parameters"),
+           rank = pdl_json_number_of(plan->head, "lora.rank");
+    char some[PDL_FORMAT_SIZE], of[PDL_FORMAT_SIZE];
+
+    if (!(trained < all)) return;
+    pdl_format_short(trained, some);
+    pdl_format_short(all, of);
+    if (rank > 0)
+        pdl__page_say(page, "Of %s parameters %s are trained: adapters of rank %.0f (%s).", of, some, rank,
+                      pdl__page_or(pdl_json_text_of(plan->head, "lora.layers"), "?"));
+    else
+        pdl__page_say(page, "Of %s parameters %s are trained.", of, some);
+}
+
 void pdl__page_plan(pdl__page_t *page, const pdl__document_t *plan)
 {
     const pdl_json_value_t *best = pdl_json_first(plan->head, "candidates");
@@ -429,6 +447,7 @@ void pdl__page_plan(pdl__page_t *page, const pdl__document_t *plan)
                       pdl__page_or(pdl_json_text_of(plan->head, "system"), "?"),
                       pdl_json_number_of(plan->head, "pe"));
     answer(page, plan, best);
+    adapters(page, plan);
     ranking(page, plan);
     pdl__page_precisions(page, plan);
     where_time_goes(page, plan, best);
