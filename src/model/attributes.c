@@ -45,6 +45,7 @@ const pdl__attribute_t pdl__attributes[] = {
     {"experts", AT(experts), INT, T(MOE), 0, 65536},
     {"top_k", AT(top_k), INT, T(MOE), 0, 65536},
     {"hidden", AT(expert_hidden), INT, T(MOE), 0, MAX},
+    {"capacity_factor", AT(capacity_factor), NUMBER, T(MOE) | PDL__ATTRIBUTE_LATE, 0, 65536},
     {"gated", AT(gated), BOOL, T(MOE), 0, 1},
     {"class_token", AT(class_token), BOOL, T(POSITION), 0, 1},
     {"rows", AT(rows), INT, T(POSITION) | PDL__ATTRIBUTE_LATE, 0, MAX},

@@ -8,6 +8,8 @@
  */
 #include "model/internal.h"
 
+#include <math.h>
+
 /* The checked product of up to four factors; *ok becomes false, and stays false, when one overflows. */
 static int64_t product(bool *ok, int64_t a, int64_t b, int64_t c, int64_t d)
 {
@@ -68,14 +70,31 @@ static void count_weights(bool *ok, pdl_layer_t *layer, bool table)
     layer->weights = sum(ok, layer->weights, layer->bias_weights);
 }
 
-/* Operations of a token's way through the router and its top_k experts. */
+/* The capacity of an expert is its even share of what tokens choose, times the factor, in whole rows. */
+static int64_t expert_rows(bool *ok, const pdl_layer_t *layer)
+{
+    int64_t chosen = product(ok, pdl_shape_positions(&layer->out), layer->top_k, 1, 1);
+    double  capacity = ceil(layer->capacity_factor * (double)chosen / (double)layer->experts);
+
+    if (layer->capacity_factor <= 0) return chosen;
+    *ok = *ok && capacity < (double)(INT64_MAX / 2);
+    return *ok ? product(ok, layer->experts, (int64_t)capacity, 1, 1) : 0;
+}
+
+double pdl_layer_expert_rows(const pdl_layer_t *layer)
+{
+    bool ok = true;
+
+    return (double)expert_rows(&ok, layer) / (double)pdl_shape_positions(&layer->out);
+}
+
+/* Operations of the tokens' ways through the router and the experts. */
 static int64_t moe_macs(bool *ok, const pdl_layer_t *layer)
 {
-    int64_t router = product(ok, layer->in.channels, layer->experts, 1, 1);
+    int64_t router = product(ok, layer->in.channels, layer->experts, pdl_shape_positions(&layer->out), 1);
     int64_t inner = sum(ok, product(ok, layer->in.channels, layer->gated ? 2 : 1, 1, 1), layer->out.channels);
-    int64_t experts = product(ok, inner, layer->expert_hidden, layer->top_k, 1);
 
-    return product(ok, sum(ok, router, experts), pdl_shape_positions(&layer->out), 1, 1);
+    return sum(ok, router, product(ok, inner, layer->expert_hidden, expert_rows(ok, layer), 1));
 }
 
 /* Pairs of a query and a key. A window leaves out the keys before it; those after a query count here as everywhere, and

@@ -30,7 +30,7 @@ static double keeps_inside(const pdl_partition_t *partition, int index)
     if (pdl_layer_traits(layer)->drops)
         return layer->rate > 0 ? y / pdl_precision_bytes(partition->plan->precision) : 0;
     if (pdl_layer_traits(layer)->work == PDL_WORK_EXPERTS)
-        return y * (double)layer->top_k *
+        return y * pdl_layer_expert_rows(layer) *
                (1.0 + (layer->gated ? 3.0 : 2.0) * (double)layer->expert_hidden / (double)layer->in.channels);
     return 0;
 }

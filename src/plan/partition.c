@@ -153,7 +153,7 @@ static void emit_intrinsic(pdl_compiler_t *c, int index, int axis, pdl_mode_t mo
 
     if (traits->work == PDL_WORK_EXPERTS && mode == PDL_MODE_EXPERT) {
         transfer.primitive = PDL_ALLTOALL;
-        transfer.elements = samples * (double)layer->top_k * (double)pdl_shape_elements(&layer->in);
+        transfer.elements = samples * pdl_layer_expert_rows(layer) * (double)pdl_shape_elements(&layer->in);
         for (int i = 0; i < (training ? 4 : 2); i++) {
             transfer.phase = i < 2 ? PDL_PHASE_FORWARD : PDL_PHASE_BACKWARD;
             emit(c, transfer);

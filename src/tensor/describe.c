@@ -42,6 +42,7 @@ static const char *only_planned(const pdl_layer_t *layer)
     if (layer->shared_dim > 0) return "shared_dim";
     if (layer->window > 0 && layer->window < layer->in.extent[0]) return "window";
     if (layer->qk_norm) return "qk_norm";
+    if (layer->capacity_factor > 0) return "capacity_factor";
     return layer->rows > 0 ? "rows" : NULL;
 }
 

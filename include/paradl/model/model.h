@@ -110,10 +110,12 @@ typedef struct pdl_layer {
     bool    causal, rotary;
     int64_t vocabulary; /* embedding */
     int64_t experts, top_k, expert_hidden;
-    bool    gated;       /* MoE experts with a gate (three matrices) */
-    bool    class_token; /* position */
-    int64_t rows;        /* position: of its table; 0: one a position */
-    int64_t index;       /* select: the position taken; negative counts from the end */
+    double
+         capacity_factor; /* of an expert, over its even share of the tokens; 0: as many as choose it (dropless) */
+    bool gated;           /* MoE experts with a gate (three matrices) */
+    bool class_token;     /* position */
+    int64_t rows;         /* position: of its table; 0: one a position */
+    int64_t index;        /* select: the position taken; negative counts from the end */
 
     /* scalars */
     double     epsilon, momentum; /* norms */
@@ -217,6 +219,8 @@ int pdl_model_cut(const pdl_model_t *model);
 int64_t pdl_layer_macs(const pdl_layer_t *layer);
 /* Operations per sample of a layer with the shapes in `in` and `out`: forward, input gradient, weight gradient. */
 void pdl_layer_flop(const pdl_layer_t *layer, double flop[3]);
+/* Rows that experts have room for and compute, per token: its top_k, or its share of the capacity of all experts, full or not. */
+double pdl_layer_expert_rows(const pdl_layer_t *layer);
 /* Number of weight tensors of a layer: kernel, bias, scale, shift. */
 int pdl_layer_weight_tensors(const pdl_layer_t *layer);
 /* Elements of its weights that training changes. */

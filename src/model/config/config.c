@@ -88,6 +88,16 @@ double pdl__config_rate(pdl__config_t *c, const char *field, double standard)
     return standard;
 }
 
+double pdl__config_factor(pdl__config_t *c, const char *field, double standard)
+{
+    const pdl_json_value_t *value = given(c, field);
+
+    if (value == NULL) return standard;
+    if (value->kind == PDL_JSON_NUMBER && value->number >= 0 && value->number <= 65536) return value->number;
+    refuse_value(c, field, "a number from 0 to 65536", value);
+    return standard;
+}
+
 bool pdl__config_flag(pdl__config_t *c, const char *field, bool standard)
 {
     const pdl_json_value_t *value = given(c, field);

@@ -23,6 +23,7 @@ typedef struct pdl__config {
 /* A whole number from `least` up; one that is not in the file, or null, is `standard`, or an error where that is negative. */
 int64_t pdl__config_int(pdl__config_t *c, const char *field, int64_t least, int64_t standard);
 double  pdl__config_rate(pdl__config_t *c, const char *field, double standard);
+double  pdl__config_factor(pdl__config_t *c, const char *field, double standard); /* 0 and more */
 bool    pdl__config_flag(pdl__config_t *c, const char *field, bool standard);
 /* The type of the activation that a field names. */
 pdl_layer_type_t pdl__config_activation(pdl__config_t *c, const char *field, const char *standard);
@@ -57,6 +58,7 @@ void pdl__config_vit(pdl__config_t *c);
 typedef struct pdl__config_decoder {
     int64_t          layers, hidden, ffn, heads, kv_heads, head_dim, tokens, vocabulary;
     int64_t          experts, top_k, expert_ffn, shared_ffn; /* experts 0: none */
+    double           capacity_factor;                        /* 0: no token is dropped */
     int64_t          dense_layers, every;                    /* the first are dense, then every n-th has experts */
     int64_t          window, window_from;                    /* of the layers from there on; 0: none */
     bool             qkv_bias, out_bias, mlp_bias, qk_norm, tied;

@@ -41,6 +41,7 @@ static void read_experts(pdl__config_t *c, pdl__config_decoder_t *d)
     if (!mixtral && !qwen2 && !is(c, "qwen3_moe")) return;
     d->experts = pdl__config_int(c, mixtral ? "num_local_experts" : "num_experts", 1, -1);
     d->top_k = pdl__config_int(c, "num_experts_per_tok", 1, -1);
+    d->capacity_factor = pdl__config_factor(c, "capacity_factor", 0);
     if (mixtral) return;
     d->expert_ffn = pdl__config_int(c, "moe_intermediate_size", 1, -1);
     d->every = pdl__config_int(c, "decoder_sparse_step", 1, 1);
@@ -127,6 +128,7 @@ static int add_experts(pdl__config_t *c, const pdl__config_decoder_t *d, int fro
 
     layer.experts = d->experts;
     layer.top_k = d->top_k;
+    layer.capacity_factor = d->capacity_factor;
     layer.expert_hidden = d->expert_ffn;
     layer.gated = true;
     layer.init = PDL_INIT_NORMAL;

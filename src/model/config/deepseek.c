@@ -56,6 +56,7 @@ static void read_experts(pdl__config_t *c, pdl__config_decoder_t *d)
     d->experts = pdl__config_int(c, "n_routed_experts", 0, 0);
     if (d->experts == 0) return;
     d->top_k = pdl__config_int(c, "num_experts_per_tok", 1, -1);
+    d->capacity_factor = pdl__config_factor(c, "capacity_factor", 0);
     d->expert_ffn = pdl__config_int(c, "moe_intermediate_size", 1, -1);
     d->shared_ffn = pdl__config_int(c, "n_shared_experts", 0, 0) * d->expert_ffn;
     d->dense_layers = pdl__config_int(c, "first_k_dense_replace", 0, 0);

@@ -323,7 +323,7 @@ static void expert_products(const pdl_compute_cost_t *cost, const pdl_layer_t *l
         return;
     }
     double tokens = local->samples * (double)layer->in.extent[0], experts = fmax(1, (double)layer->experts);
-    double rows = tokens * (double)layer->top_k / experts, all = experts * TILE * ceil(rows / TILE);
+    double rows = tokens * pdl_layer_expert_rows(layer) / experts, all = experts * TILE * ceil(rows / TILE);
     double hidden = (double)layer->in.channels,
            inner = fmax(1, (double)layer->expert_hidden * local->share_forward),
            wide = inner * (layer->gated ? 2 : 1);
@@ -336,12 +336,12 @@ static void expert_products(const pdl_compute_cost_t *cost, const pdl_layer_t *l
                    pdl__product_seconds(cost, rate, experts * inner, hidden, rows);
 }
 
-/* The router and, per token, top_k experts; every expert's weights are read. Tokens are brought into the order of
+/* The router and, per token, top_k experts, or the capacity of all; every expert's weights are read. Tokens are brought into the order of
    their experts and back (a read and a write each), and the experts' inner activations are passed over. */
 static void moe_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *layer, const pdl_local_t *local,
                         double *forward_s, double *backward_s)
 {
-    double chosen = local->samples * (double)layer->top_k;
+    double chosen = local->samples * pdl_layer_expert_rows(layer);
     double inner = (double)layer->in.extent[0] * (double)layer->expert_hidden * local->share_forward;
     double moved = chosen * (2 * (local->x_elements + local->y_elements) + (layer->gated ? 5 : 3) * inner);
     double passes = (moved + local->weights) * cost->item_bytes / cost->bytes_per_s;

@@ -78,7 +78,7 @@ static void row_bytes(const pdl__dispatch_t *routes, bool backward, double *ther
 
 double pdl__dispatch_even_bytes(const pdl__dispatch_t *routes, bool backward)
 {
-    double all = (double)routes->layer->experts, top_k = (double)routes->layer->top_k, there, back;
+    double all = (double)routes->layer->experts, top_k = pdl_layer_expert_rows(routes->layer), there, back;
     double here = (double)(routes->first[routes->member + 1] - routes->first[routes->member]);
     double gone = (double)routes->rows * top_k * (all - here) / all;
     double guests = (double)(routes->all_rows - routes->rows) * top_k * here / all;
@@ -89,7 +89,7 @@ double pdl__dispatch_even_bytes(const pdl__dispatch_t *routes, bool backward)
 
 double pdl__dispatch_all_bytes(const pdl__dispatch_t *routes, bool backward)
 {
-    double rows = (double)(routes->all_rows * routes->layer->top_k), there, back;
+    double rows = (double)routes->all_rows * pdl_layer_expert_rows(routes->layer), there, back;
 
     row_bytes(routes, backward, &there, &back);
     return rows * (there + back) +

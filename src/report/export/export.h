@@ -13,7 +13,7 @@ typedef struct pdl__export_network {
     int64_t experts, top_k, expert_ffn, shared_ffn, first_experts; /* first_experts: layer that has them first */
     int64_t query_rank, key_rank;                                  /* latent attention */
     bool    rms, gated, rotary, causal, tied, qkv_bias, bias, qk_norm;
-    double  epsilon, dropout, attention_dropout;
+    double  epsilon, dropout, attention_dropout, capacity_factor;
     pdl_layer_type_t activation;
 } pdl__export_network_t;
 pdl__export_network_t pdl__export_network(const pdl_model_t *model);

@@ -62,6 +62,8 @@ static void add_experts(pdl__exported_t *x)
     pdl__export_number(x, "num-experts", (double)n->experts);
     pdl__export_number(x, "moe-router-topk", (double)n->top_k);
     pdl__export_number(x, "moe-ffn-hidden-size", (double)n->expert_ffn);
+    if (n->capacity_factor > 0) pdl__export_number(x, "moe-expert-capacity-factor", n->capacity_factor);
+    pdl__export_flag(x, "moe-pad-expert-input-to-capacity", n->capacity_factor > 0);
     pdl__export_flag(x, "moe-grouped-gemm", computes_in_bf16(x)); /* it refuses others */
     if (n->shared_ffn > 0) pdl__export_number(x, "moe-shared-expert-intermediate-size", (double)n->shared_ffn);
     if (n->first_experts > 0)

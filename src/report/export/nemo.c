@@ -29,6 +29,10 @@ static void add_model(pdl__exported_t *x)
         pdl__export_number(x, "model.num_moe_experts", (double)n->experts);
         pdl__export_number(x, "model.moe_router_topk", (double)n->top_k);
         pdl__export_number(x, "model.moe_ffn_hidden_size", (double)n->expert_ffn);
+        if (n->capacity_factor > 0) {
+            pdl__export_number(x, "model.moe_expert_capacity_factor", n->capacity_factor);
+            pdl__export_bool(x, "model.moe_pad_expert_input_to_capacity", true);
+        }
         if (n->shared_ffn > 0)
             pdl__export_number(x, "model.moe_shared_expert_intermediate_size", (double)n->shared_ffn);
     }

@@ -81,6 +81,7 @@ static void take_layer(const pdl_model_t *model, const pdl_layer_t *layer, pdl__
         if (n->experts == 0) n->first_experts = n->layers - 1;
         n->experts = layer->experts;
         n->top_k = layer->top_k;
+        n->capacity_factor = layer->capacity_factor;
         n->expert_ffn = layer->expert_hidden;
         n->gated = layer->gated;
         n->activation = PDL_LAYER_SILU;

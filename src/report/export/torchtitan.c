@@ -32,6 +32,9 @@ static void add_model(pdl__exported_t *x)
             (long long)n->kv_heads, (long long)n->vocabulary);
     if (n->experts > 0 && n->shared_dim == 0 && !n->qk_norm)
         pdl__export_note(x, "model: no network of torchtitan has these experts behind this attention; write one");
+    if (n->capacity_factor > 0)
+        pdl__export_note(x, "model: a capacity factor of %g: experts of torchtitan take every token",
+                         n->capacity_factor);
     if (!n->rms || !n->gated || !n->rotary)
         pdl__export_note(
             x, "model: torchtitan's have RMS norms, gated networks and rotary positions, this one has not");

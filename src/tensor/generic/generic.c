@@ -98,7 +98,7 @@ static double kept_inside(const generic_t *generic, const pdl_op_spec_t *spec)
 
     if (traits->drops) return layer->rate > 0 ? y : 0;
     if (traits->work == PDL_WORK_EXPERTS)
-        return item * y * (double)layer->top_k *
+        return item * y * pdl_layer_expert_rows(layer) *
                (1 + (layer->gated ? 3 : 2) * (double)layer->expert_hidden / (double)layer->in.channels);
     if (traits->work == PDL_WORK_ATTENTION && generic->keeps_scores)
         return item * (double)(spec->samples * layer->heads) * (double)(layer->in.extent[0] * layer->in.extent[0]);
