@@ -54,18 +54,18 @@ typedef struct pdl__lora_values {
     int     layers;
     bool    layers_given;
 } pdl__lora_values_t;
-#define PDL__LORA_OPTIONS(TYPE, ...)                                                                    \
-    {"lora",                                                                                            \
-     "RANK",                                                                                            \
-     NULL,                                                                                              \
-     "freezes the weights and trains adapters of this rank beside linear layers (LoRA)",                \
-     PDL__INT(TYPE, lora.rank, 1),                                                                      \
-     __VA_ARGS__},                                                                                      \
-    {                                                                                                   \
-        "lora-layers", "WHICH", "attention",                                                            \
-            "layers that have adapters: projections of attention, those before it alone (qkv), or all", \
-            PDL__CHOICE(TYPE, lora.layers, pdl_lora_layers_names, PDL_LORA_LAYERS_COUNT),               \
-            .noted = offsetof(TYPE, lora.layers_given), __VA_ARGS__                                     \
+#define PDL__LORA_OPTIONS(TYPE, ...)                                                                     \
+    {"lora",                                                                                             \
+     "RANK",                                                                                             \
+     NULL,                                                                                               \
+     "freezes the weights and trains adapters of this rank beside linear layers (LoRA)",                 \
+     PDL__INT(TYPE, lora.rank, 1),                                                                       \
+     __VA_ARGS__},                                                                                       \
+    {                                                                                                    \
+        "lora-layers", "WHICH", "attention",                                                             \
+            "layers that have adapters: projections of attention, those before it, or all but the last", \
+            PDL__CHOICE(TYPE, lora.layers, pdl_lora_layers_names, PDL_LORA_LAYERS_COUNT),                \
+            .noted = offsetof(TYPE, lora.layers_given), __VA_ARGS__                                      \
     }
 /* What they come to; refuses --lora-layers alone. */
 pdl_status_t pdl__lora_of(const pdl__lora_values_t *values, pdl_lora_t *lora);

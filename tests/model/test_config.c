@@ -132,6 +132,36 @@ static void counts_windows_and_latent_heads(void)
     pdl_model_destroy(whole);
 }
 
+/* DeepSeek V3: down to vectors of 1,536 and of 512 with a rotated part of 64 (what generation keeps of a token: 576), up to 128 heads. The
+   shared expert is a network beside the mixture, and no part of its eight. */
+static void latent_attention_goes_down_and_up(void)
+{
+    static const struct {
+        const char *name;
+        int64_t     in, out;
+    } layers[] = {{"self_attn.q_a_proj", 7168, 1536},     {"self_attn.q_b_proj", 1536, 128 * (128 + 64)},
+                  {"self_attn.kv_a_proj", 7168, 512},     {"self_attn.kv_b_proj", 512, 128 * (128 + 128)},
+                  {"self_attn.k_rotated_proj", 7168, 64}, {"self_attn.o_proj", 128 * 128, 7168},
+                  {"shared_expert.up_proj", 7168, 2048},  {"shared_expert.gate_proj", 7168, 2048},
+                  {"shared_expert.down_proj", 2048, 7168}};
+    pdl_model_t *model = read(deepseek_v3);
+    char         name[64];
+
+    for (size_t i = 0; i < sizeof(layers) / sizeof(layers[0]); i++) {
+        snprintf(name, sizeof(name), "layers.60.%s", layers[i].name);
+        int at = pdl_model_find_layer(model, name);
+        REQUIRE(at > 0);
+        CHECK_INT(pdl_model_layer(model, at)->in.channels, layers[i].in);
+        CHECK_INT(pdl_model_layer(model, at)->out.channels, layers[i].out);
+        CHECK_INT(pdl_layer_macs(pdl_model_layer(model, at)), 4096 * layers[i].in * layers[i].out);
+    }
+    const pdl_layer_t *moe = pdl_model_layer(model, pdl_model_find_layer(model, "layers.60.block_sparse_moe"));
+    CHECK_INT(moe->top_k, 8);
+    CHECK_INT(moe->experts, 256);
+    CHECK(pdl_model_find_layer(model, "layers.2.shared_expert.up_proj") < 0);
+    pdl_model_destroy(model);
+}
+
 static void survives_writing_as_yaml(void)
 {
     pdl_model_t *model = read(deepseek_v2), *again = NULL;
@@ -186,6 +216,7 @@ int main(void)
     RUN(has_the_published_parameters);
     RUN(is_the_network_that_we_describe);
     RUN(counts_windows_and_latent_heads);
+    RUN(latent_attention_goes_down_and_up);
     RUN(survives_writing_as_yaml);
     RUN(mistakes_name_the_field);
     return test_done();
