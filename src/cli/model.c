@@ -75,7 +75,6 @@ static pdl_status_t run_import(const void *given, const pdl__operands_t *operand
     pdl_status_t       status = pdl__lora_of(&values->lora, &lora);
 
     if (!status) status = pdl__load_model(operands->text[0], values->sequence, &lora, &model);
-
     if (status) return status;
     pdl__print_remarks(model);
     status = write_model(model, values->output);

@@ -14,11 +14,11 @@
 const char *const pdl_lora_layers_names[PDL_LORA_LAYERS_COUNT] = {"attention", "qkv", "all"};
 
 typedef struct adaptation {
-    const pdl_model_t   *model;
-    int64_t              rank;
-    bool                *chosen; /* by layer: gets an adapter */
-    int                 *place;  /* by layer: who has its output in the new model */
-    int                 *own;    /* and where the layer itself is */
+    const pdl_model_t *model;
+    int64_t            rank;
+    bool              *chosen; /* by layer: gets an adapter */
+    int *place; /* by layer: who has its output in the new model; before, whether attention reads it */
+    int *own;   /* and where the layer itself is */
     pdl_model_builder_t *builder;
 } adaptation_t;
 
@@ -27,20 +27,22 @@ static bool is_attention(const pdl_layer_t *layer)
     return pdl_layer_traits(layer)->work == PDL_WORK_ATTENTION;
 }
 
-/* Linear layers that make what a layer reads, through layers without weights of their own but norms. The projections of latent
-   attention are two, one behind the other. */
-static void choose_before(adaptation_t *a, const pdl_layer_t *reader, bool latent)
+/* Linear layers that make what attention reads, through norms and what only joins. The projections of latent attention are two, one
+   behind the other. */
+enum { READ = 1, READ_LATENT = 2 };
+static void choose_before(adaptation_t *a)
 {
-    for (int i = 0; i < reader->input_count; i++) {
-        int                 at = reader->inputs[i];
-        const pdl_layer_t  *layer = pdl_model_layer(a->model, at);
+    for (int i = pdl_model_layer_count(a->model) - 1; i > 0; i--) {
+        const pdl_layer_t  *layer = pdl_model_layer(a->model, i);
         const pdl_traits_t *traits = pdl_layer_traits(layer);
+        bool                linear = pdl_layer_is_linear(layer);
+        int                 passes = 0;
 
-        if (pdl_layer_is_linear(layer))
-            a->chosen[at] = true;
-        else if (traits->combine != PDL_COMBINE_JOIN && !traits->norm)
-            continue;
-        if (!pdl_layer_is_linear(layer) || latent) choose_before(a, layer, latent);
+        if (is_attention(layer)) passes = layer->shared_dim > 0 ? READ_LATENT : READ;
+        if (traits->combine == PDL_COMBINE_JOIN || traits->norm) passes = a->place[i];
+        if (linear) passes = a->place[i] & READ_LATENT;
+        if (linear && a->place[i] != 0) a->chosen[i] = true;
+        for (int k = 0; k < layer->input_count; k++) a->place[layer->inputs[k]] |= passes;
     }
 }
 
@@ -51,13 +53,12 @@ static int behind_drops(const pdl_model_t *model, int i)
     return i;
 }
 
-static void choose_attention(adaptation_t *a, bool behind)
+static void choose_behind(adaptation_t *a)
 {
     for (int i = 1; i < pdl_model_layer_count(a->model); i++) {
         const pdl_layer_t *layer = pdl_model_layer(a->model, i);
 
-        if (is_attention(layer)) choose_before(a, layer, layer->shared_dim > 0);
-        if (behind && pdl_layer_is_linear(layer) &&
+        if (pdl_layer_is_linear(layer) &&
             is_attention(pdl_model_layer(a->model, behind_drops(a->model, layer->inputs[0]))))
             a->chosen[i] = true;
     }
@@ -172,7 +173,8 @@ static pdl_status_t adapt(adaptation_t *a, const pdl_lora_t *lora, pdl_model_t *
     if (lora->layers == PDL_LORA_ALL)
         choose_all(a);
     else
-        choose_attention(a, lora->layers == PDL_LORA_ATTENTION);
+        choose_before(a);
+    if (lora->layers == PDL_LORA_ATTENTION) choose_behind(a);
     pdl_status_t status = check(a, lora->layers);
     if (!status) status = build(a);
     if (status) return status;
@@ -197,14 +199,15 @@ pdl_status_t pdl_model_adapt(const pdl_model_t *model, const pdl_lora_t *lora, p
     if (lora->rank < 1)
         return pdl_error(PDL_ERR_INPUT, "adapters of rank %lld: expected at least 1", (long long)lora->rank);
     a.chosen = calloc(count, sizeof(*a.chosen));
-    a.place = calloc(2 * count, sizeof(*a.place));
-    a.own = a.place + count;
+    a.place = calloc(count, sizeof(*a.place));
+    a.own = calloc(count, sizeof(*a.own));
     a.builder = pdl__builder_create(pdl_model_name(model), pdl_model_description(model));
-    if (a.chosen == NULL || a.place == NULL || a.builder == NULL)
+    if (a.chosen == NULL || a.place == NULL || a.own == NULL || a.builder == NULL)
         status = pdl_error(PDL_ERR_NOMEM, "out of memory for %s", pdl_model_name(model));
     if (!status) status = adapt(&a, lora, adapted);
     free(a.chosen);
     free(a.place);
+    free(a.own);
     if (a.builder != NULL) pdl__builder_destroy(a.builder);
     return status;
 }

@@ -139,6 +139,41 @@ static void replays_are_near_the_closed_form(void)
     }
 }
 
+/* Of the two gradients of a product, or of experts' products, a frozen layer has that of its input: half of backward where operations
+   decide. A convolution is frozen likewise. */
+static void frozen_layers_make_one_gradient(void)
+{
+    static const char form[] =
+        "paradl: model/1\nname: m\ninput: {tokens: 4096, vocabulary: 50}\nlayers:\n  - embedding: {out: 4096}\n"
+        "  - linear: {name: product, out: 8192, frozen: %s}\n"
+        "  - moe: {name: experts, experts: 4, top_k: 2, hidden: 8192, gated: true, frozen: %s}\n  - linear: 50\n"
+        "  - cross_entropy:\n";
+    static const char *const names[] = {"product", "experts"};
+    pdl_parameters_t         p;
+    double                   seconds[2][2][2];
+
+    pdl_parameters_default(&p);
+    for (int frozen = 0; frozen < 2; frozen++) {
+        const char   *word = frozen ? "true" : "false";
+        char          text[512];
+        int           length = snprintf(text, sizeof(text), form, word, word);
+        pdl_model_t  *model = NULL;
+        pdl_oracle_t *oracle = NULL;
+
+        REQUIRE_OK(pdl_model_read_yaml_memory(text, (size_t)length, "m", &model));
+        REQUIRE_OK(pdl_oracle_create(model, selene, &p, &oracle));
+        for (int i = 0; i < 2; i++)
+            CHECK_OK(pdl_oracle_layer_seconds(oracle, pdl_model_find_layer(model, names[i]), 4, PDL_BF16,
+                                              seconds[frozen][i]));
+        pdl_oracle_destroy(oracle);
+        pdl_model_destroy(model);
+    }
+    for (int i = 0; i < 2; i++) {
+        CHECK_NEAR(seconds[1][i][0], seconds[0][i][0], 1e-12);
+        CHECK_NEAR(seconds[1][i][1], seconds[0][i][1] / 2, i == 0 ? 1e-3 : 0.1);
+    }
+}
+
 int main(void)
 {
     pdl_lora_t lora = {8, PDL_LORA_ATTENTION};
@@ -150,6 +185,7 @@ int main(void)
     RUN(only_gradients_of_adapters_are_exchanged);
     RUN(adapters_are_split_as_what_they_adapt);
     RUN(replays_are_near_the_closed_form);
+    RUN(frozen_layers_make_one_gradient);
     pdl_model_destroy(adapted);
     pdl_model_destroy(whole);
     pdl_system_destroy(selene);

@@ -110,12 +110,11 @@ typedef struct pdl_layer {
     bool    causal, rotary;
     int64_t vocabulary; /* embedding */
     int64_t experts, top_k, expert_hidden;
-    double
-         capacity_factor; /* of an expert, over its even share of the tokens; 0: as many as choose it (dropless) */
-    bool gated;           /* MoE experts with a gate (three matrices) */
-    bool class_token;     /* position */
-    int64_t rows;         /* position: of its table; 0: one a position */
-    int64_t index;        /* select: the position taken; negative counts from the end */
+    double  capacity_factor; /* room of an expert over its even share of the tokens; 0: for all that choose it */
+    bool    gated;           /* MoE experts with a gate (three matrices) */
+    bool    class_token;     /* position */
+    int64_t rows;            /* position: of its table; 0: one a position */
+    int64_t index;           /* select: the position taken; negative counts from the end */
 
     /* scalars */
     double     epsilon, momentum; /* norms */

@@ -90,11 +90,16 @@ static bool winograd(const pdl_layer_t *layer)
 }
 
 /* What makes the factors of narrow products writes them as such, once as they are and once transposed. What the gradient of weights
-   reads transposed is not written where there is none. */
+   reads transposed is not written where there is none: a half. */
+static double cast_ways(const pdl_layer_t *layer)
+{
+    return layer->frozen ? 0.5 : 1;
+}
+
 static void add_casts(const pdl_compute_cost_t *cost, const pdl_layer_t *layer, const pdl_local_t *local,
                       double *forward_s, double *backward_s)
 {
-    double ways = layer->frozen ? 0.5 : 1;
+    double ways = cast_ways(layer);
 
     *forward_s +=
         cost->cast_bytes * (ways * local->samples * local->x_elements + local->weights) / cost->bytes_per_s;
@@ -332,8 +337,8 @@ static void expert_products(const pdl_compute_cost_t *cost, const pdl_layer_t *l
     *backward_s = 2 * products * cost->kernel_s + pdl__product_seconds(cost, rate, all, hidden, wide) +
                   pdl__product_seconds(cost, rate, all, inner, hidden);
     if (layer->frozen) return;
-    *backward_s += pdl__product_seconds(cost, rate, experts * hidden, wide, rows) +
-                   pdl__product_seconds(cost, rate, experts * inner, hidden, rows);
+    *backward_s = *backward_s + pdl__product_seconds(cost, rate, experts * hidden, wide, rows) +
+                  pdl__product_seconds(cost, rate, experts * inner, hidden, rows);
 }
 
 /* The router and, per token, top_k experts, or the capacity of all; every expert's weights are read. Tokens are brought into the order of
@@ -345,11 +350,13 @@ static void moe_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *layer
     double inner = (double)layer->in.extent[0] * (double)layer->expert_hidden * local->share_forward;
     double moved = chosen * (2 * (local->x_elements + local->y_elements) + (layer->gated ? 5 : 3) * inner);
     double passes = (moved + local->weights) * cost->item_bytes / cost->bytes_per_s;
+    double ways = cast_ways(layer);
 
     expert_products(cost, layer, local, forward_s, backward_s);
-    *forward_s +=
-        passes + cost->cast_bytes * (chosen * (local->x_elements + inner) + local->weights) / cost->bytes_per_s;
-    *backward_s += 2.0 * passes + cost->cast_bytes * chosen * (local->y_elements + 2 * inner) / cost->bytes_per_s;
+    *forward_s += passes + cost->cast_bytes * (ways * chosen * (local->x_elements + inner) + local->weights) /
+                               cost->bytes_per_s;
+    *backward_s +=
+        2.0 * passes + ways * cost->cast_bytes * chosen * (local->y_elements + 2 * inner) / cost->bytes_per_s;
 }
 
 static void roofline_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *layer, const pdl_local_t *local,
