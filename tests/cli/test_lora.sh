@@ -41,7 +41,9 @@ has page.html "442 k are trained: adapters of rank 8 (attention)"
 expect 2 plan "${request[@]}" --lora 8 --mode inference
 has err "--lora is about training"
 expect 2 plan "${request[@]}" --lora 8 --export megatron -o folder
-has err "--export megatron trains all weights"
+has err "megatron would train all weights, and this plan only some"
+expect 0 plan "${request[@]}" --lora 8 --export slurm -o slurm
+has slurm/plan.yaml "lora: {rank: 8, layers: attention}"
 expect 2 plan "${request[@]}" --lora-layers all
 has err "give their rank with --lora"
 expect 2 plan --model resnet50 --system abci-v -n 4 --lora 8

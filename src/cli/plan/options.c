@@ -140,9 +140,6 @@ static pdl_status_t check_export(const pdl__plan_asked_t *v)
                          v->export_name);
     if (v->output == NULL || pdl_output_is_stdout(v->output))
         return pdl_error(PDL_ERR_INPUT, "--export needs a folder: add -o DIR");
-    if (v->lora.rank > 0 && strcmp(v->export_name, "slurm") != 0)
-        return pdl_error(PDL_ERR_INPUT, "--export %s trains all weights: with --lora only slurm is exported",
-                         v->export_name);
     if (v->mode == PDL_INFERENCE || v->formulas == PDL__FORMULAS_ORIG)
         return pdl_error(PDL_ERR_INPUT, "--export is about training with --formulas paradl");
     return PDL_OK;

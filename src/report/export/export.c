@@ -156,6 +156,7 @@ pdl_status_t pdl__export_slurm(pdl__exported_t *x)
 pdl_status_t pdl_report_export(const pdl_export_t *what, const char *framework, const char *folder, FILE *stream)
 {
     const pdl__exporter_t *exporter = pdl__exporter_find(framework);
+    pdl_model_totals_t     totals;
     pdl__exported_t       *x;
     pdl_status_t           status;
 
@@ -163,6 +164,11 @@ pdl_status_t pdl_report_export(const pdl_export_t *what, const char *framework, 
         return pdl_error(PDL_ERR_INPUT,
                          "no export for \"%.40s\": megatron, deepspeed, torchtitan, fsdp, nemo or slurm",
                          framework);
+    pdl_model_totals(what->plan->model, &totals);
+    if (totals.trained < totals.weights && exporter->write != pdl__export_slurm)
+        return pdl_error(PDL_ERR_UNSUPPORTED,
+                         "%s would train all weights, and this plan only some (LoRA, frozen layers): export slurm",
+                         exporter->name);
     x = calloc(1, sizeof(*x));
     if (x == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
     *x = (pdl__exported_t){
