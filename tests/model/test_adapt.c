@@ -121,7 +121,7 @@ static void latent_attention_has_adapters_at_both_projections(void)
 
 static void an_adapted_model_is_written_and_read(void)
 {
-    pdl_model_t *model = adapted("gpt-char-small", 4, PDL_LORA_ALL), *again = NULL;
+    pdl_model_t *model = adapted("gpt-char-small", 4, PDL_LORA_ALL), *again = NULL, *other = NULL;
     char        *text = NULL;
     size_t       size = 0;
     FILE        *stream = open_memstream(&text, &size);
@@ -132,8 +132,9 @@ static void an_adapted_model_is_written_and_read(void)
     REQUIRE_OK(pdl_model_read_yaml_memory(text, size, "adapted", &again));
     CHECK(pdl_model_hash(again) == pdl_model_hash(model));
     pdl_lora_t lora = {4, PDL_LORA_ALL};
-    CHECK_ERROR(pdl_model_adapt(again, &lora, &model), "has frozen layers already");
+    CHECK_ERROR(pdl_model_adapt(again, &lora, &other), "has frozen layers already");
     pdl_model_destroy(again);
+    pdl_model_destroy(model);
     free(text);
 }
 
