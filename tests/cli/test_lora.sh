@@ -91,6 +91,9 @@ same channel -n 2 --strategy channel
 same pipeline -n 2 --strategy pipeline --micro-batches 4
 same divided -n 2 --strategy pipeline --micro-batches 4 --pipeline-schedule zero-bubble
 same recomputed --recompute full --micro-batches 2
+if [ -e "$(dirname "$PARADL")/lib/paradl/libparadl-cuda_emulated.so" ]; then
+    PARADL_CUDA_EMULATED=1 same cuda --device cuda
+fi
 
 # A run goes on where it ended, and what it trained answers.
 expect 0 train "${train[@]}" --steps 3 --checkpoint serial --overwrite
