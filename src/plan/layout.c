@@ -78,19 +78,32 @@ static pdl_status_t cut(const pdl_layout_t *layout, const pdl_axis_t *axis, pdl_
     return PDL_OK;
 }
 
+int pdl_layout_nesting(const pdl_mesh_t *mesh, bool channels, int axis[PDL_MAX_AXES])
+{
+    const pdl_axis_kind_t made = channels ? PDL_AXIS_TENSOR : PDL_AXIS_SPATIAL;
+    const pdl_axis_kind_t turn[] = {PDL_AXIS_DATA, made, channels ? PDL_AXIS_SPATIAL : PDL_AXIS_TENSOR};
+    int                   count = 0;
+
+    for (size_t t = 0; t < sizeof(turn) / sizeof(turn[0]); t++)
+        for (int a = 0; a < mesh->axis_count; a++)
+            if (mesh->axis[a].kind == turn[t]) axis[count++] = a;
+    return count;
+}
+
 pdl_status_t pdl_layout_region(const pdl_layout_t *layout, const pdl_mesh_t *mesh, const pdl_shape_t *shape,
                                int64_t samples, const int64_t coordinates[PDL_MAX_AXES], pdl_region_t *region)
 {
     pdl_status_t status = PDL_OK;
 
     *region = whole_region(layout, shape, samples);
-    for (int turn = 0; turn < 2; turn++)
-        for (int a = 0; a < mesh->axis_count && !status; a++) {
-            const pdl_axis_t *axis = &mesh->axis[a];
-            pdl_placement_t   on = layout->on[a];
-            bool              first = axis->kind == PDL_AXIS_DATA;
-            if (axis->kind == PDL_AXIS_PIPELINE || on < PDL_SPLIT_N || first != (turn == 0)) continue;
-            status = cut(layout, axis, on, coordinates[a], region);
+    for (int channels = 0; channels < 2; channels++) {
+        int axis[PDL_MAX_AXES], count = pdl_layout_nesting(mesh, channels, axis);
+        for (int i = 0; i < count && !status; i++) {
+            int             a = axis[i];
+            pdl_placement_t on = layout->on[a];
+            if (on < PDL_SPLIT_N || (on == PDL_SPLIT_C) != channels) continue;
+            status = cut(layout, &mesh->axis[a], on, coordinates[a], region);
         }
+    }
     return status;
 }

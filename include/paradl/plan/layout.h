@@ -48,8 +48,13 @@ enum { PDL_DIM_SAMPLE, PDL_DIM_CHANNEL, PDL_DIM_SPACE, PDL_DIM_COUNT = PDL_DIM_S
 /* One stretch of all channels, cut anywhere, replicated on every axis. */
 void pdl_layout_plain(const pdl_shape_t *shape, pdl_layout_t *layout);
 
-/* What the rank with these coordinates holds of a tensor of `samples` samples. Splits of one dimension over several
-   axes nest in mesh order, those of data axes before all others: a batch is shared out to replicas first. PDL_ERR_LIMIT when a piece would be empty. */
+/* Axes that may cut a dimension, outermost first; returns their number. Data axes come before all others, as a batch is shared out to
+   replicas first; then those that are made for the dimension: tensor axes of channels, spatial ones of anything else; each in mesh
+   order. So what goes from tokens to heads on a spatial axis stays among its ranks, and so does what a tensor axis gathers of tokens. */
+int pdl_layout_nesting(const pdl_mesh_t *mesh, bool channels, int axis[PDL_MAX_AXES]);
+
+/* What the rank with these coordinates holds of a tensor of `samples` samples. Splits of one dimension over several axes nest. PDL_ERR_LIMIT
+   when a piece would be empty. */
 pdl_status_t pdl_layout_region(const pdl_layout_t *layout, const pdl_mesh_t *mesh, const pdl_shape_t *shape,
                                int64_t samples, const int64_t coordinates[PDL_MAX_AXES], pdl_region_t *region);
 

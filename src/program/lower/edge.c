@@ -213,19 +213,21 @@ static pdl_status_t redistribute_axis(path_t *p, int axis, pdl_primitive_t primi
     return status;
 }
 
-/* Whether two axes cut the same dimension, before or after, and one of them changes: cuts nest in the order of the mesh,
-   so pieces would not be found where taking axis after axis looks for them. */
+/* Whether two axes cut the same dimension, before or after, and another one than the innermost changes: cuts nest, so pieces would not
+   be found where taking axis after axis looks for them. */
 static bool entangled(const pdl_mesh_t *mesh, const pdl_layout_t *from, const pdl_layout_t *to)
 {
     for (int dim = PDL_SPLIT_N; dim < PDL_PLACEMENT_COUNT; dim++) {
-        int  users = 0;
-        bool changes = false;
-        for (int a = 0; a < mesh->axis_count; a++) {
+        int  axis[PDL_MAX_AXES], count = pdl_layout_nesting(mesh, dim == PDL_SPLIT_C, axis), users = 0;
+        bool changes = false, outside = false;
+        for (int i = 0; i < count; i++) {
+            int a = axis[i];
             if (!pdl_axis_splits(&mesh->axis[a]) || ((int)from->on[a] != dim && (int)to->on[a] != dim)) continue;
             users++;
-            changes |= from->on[a] != to->on[a] || (dim == PDL_SPLIT_C && !same_segments(from, to));
+            outside |= changes;
+            changes = from->on[a] != to->on[a] || (dim == PDL_SPLIT_C && !same_segments(from, to));
         }
-        if (users > 1 && changes) return true;
+        if (users > 1 && outside) return true;
     }
     return false;
 }

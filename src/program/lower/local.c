@@ -66,12 +66,14 @@ pdl_status_t pdl__local_layer(const pdl__layouts_t *l, int index, const pdl_regi
     return PDL_OK;
 }
 
-/* Blocks nest in the order of the mesh, as those of channels do. */
+/* Blocks nest as those of channels do. */
 static pdl_range_t block_over(const pdl__layouts_t *l, unsigned axes, int64_t count, const int64_t *coordinates)
 {
+    int         axis[PDL_MAX_AXES], cuts = pdl_layout_nesting(&l->plan->mesh, true, axis);
     pdl_range_t range = {0, count};
 
-    for (int a = 0; a < l->plan->mesh.axis_count; a++) {
+    for (int i = 0; i < cuts; i++) {
+        int     a = axis[i];
         int64_t low, high;
         if (!(axes >> a & 1)) continue;
         pdl_block_range(range.high - range.low, l->plan->mesh.axis[a].size, coordinates[a], &low, &high);
