@@ -23,22 +23,23 @@ typedef struct pdl_profile_slot {
 /* Modes do not depend on the micro-batch, so plans are kept apart from profiles; so are refusals. */
 typedef struct pdl_plan_slot {
     bool         used;
-    uint64_t     key;
-    pdl_plan_t  *plan; /* NULL when it was refused */
+    uint64_t     key, alike; /* alike: without the sizes of data axes */
+    pdl_plan_t  *plan;       /* NULL when it was refused */
     pdl_status_t status;
     char         reason[160];
 } pdl_plan_slot_t;
 
 /* What the closed form needs to know of a plan or configuration. */
 typedef struct pdl_case {
-    int64_t                 pe, pipeline, data, inner; /* inner: tensor and spatial axes together */
-    int64_t                 pipeline_stride, data_stride, inner_stride;
+    int64_t         pe, pipeline, data, inner; /* inner: tensor and spatial axes together */
+    int64_t         pipeline_stride, data_stride, inner_stride;
     int                     part_order; /* of a machine with several kinds of devices */
-    int64_t                 batch, micro_batches;
-    double                  micro_batch; /* samples per replica and micro-batch */
-    bool                    hybrid;      /* data beside another axis that splits tensors */
-    bool                    spatial;
-    pdl_algorithm_t         data_algorithm, inner_algorithm;
+    int64_t         outer, outer_stride; /* of these, the spatial one beside a tensor axis; 0: one axis only */
+    int64_t         batch, micro_batches;
+    double          micro_batch; /* samples per replica and micro-batch */
+    bool            hybrid;      /* data beside another axis that splits tensors */
+    bool            spatial;
+    pdl_algorithm_t data_algorithm, inner_algorithm, outer_algorithm;
     pdl_pipeline_schedule_t schedule;
     int                     virtual_stages;
     pdl_recompute_t         recompute;
@@ -197,6 +198,8 @@ typedef struct pdl__gradient_cost {
     double total_s, exposed_s, wide_s, startup_s, phi, kappa;
     double gather_s; /* of the total, gathers of weights whose update is shared out; but of stage 3 */
 } pdl__gradient_cost_t;
+/* Of wide gradients, those that are summed over all inner axes, not over the spatial one alone. */
+double pdl__inner_weights(const pdl_sums_t *sums);
 /* Bytes of a gradient over those of a weight: 32-bit ones are summed up as such. */
 double pdl__gradient_width(const pdl_parameters_t *p, pdl_precision_t precision);
 /* Before overlap; of the sums only the gradients are read. */
@@ -255,8 +258,9 @@ pdl_status_t pdl__check_split(pdl_oracle_t *oracle, const pdl_config_t *config);
 
 /* Bounds for pruning; cheap once the profile is kept. A time that no partition into stages can beat: */
 pdl_status_t pdl__lower_bound(pdl_oracle_t *oracle, const pdl_config_t *config, double *seconds);
-/* and ones that replaying the configuration with its partition cannot: by its passes, which are the same for all shardings, */
-pdl_status_t pdl__replay_bound(pdl_oracle_t *oracle, const pdl_config_t *config, double *seconds);
+/* and ones that replaying the configuration with its partition cannot: by its passes, which are the same for all shardings (one above
+   enough_s may be found to be lower, but not lower than that; 0: none), */
+pdl_status_t pdl__replay_bound(pdl_oracle_t *oracle, const pdl_config_t *config, double enough_s, double *seconds);
 /* and by its gathers, of a configuration that is possible: */
 pdl_status_t pdl__gather_bound(pdl_oracle_t *oracle, const pdl_config_t *config, double *seconds);
 /* Whether a configuration fits in memory, without the rest of its projection. */

@@ -129,17 +129,40 @@ static int64_t data_stride(const pdl_mesh_t *mesh)
     return 1;
 }
 
+/* One spatial and one tensor axis, as strategies have them. */
+static void set_outer(const pdl_mesh_t *mesh, pdl_case_t *c)
+{
+    int spatial = -1, tensor = -1, others = 0;
+
+    for (int a = 0; a < mesh->axis_count; a++) {
+        if (!pdl_axis_splits(&mesh->axis[a])) continue;
+        if (mesh->axis[a].kind == PDL_AXIS_SPATIAL && spatial < 0)
+            spatial = a;
+        else if (mesh->axis[a].kind == PDL_AXIS_TENSOR && tensor < 0)
+            tensor = a;
+        else
+            others++;
+    }
+    if (spatial < 0 || tensor < 0 || others > 0) return;
+    c->outer = mesh->axis[spatial].size;
+    c->outer_stride = pdl_mesh_stride(mesh, spatial);
+}
+
 static pdl_status_t set_algorithms(pdl_oracle_t *oracle, const pdl_plan_t *plan, pdl_case_t *c)
 {
     int               data = pdl_mesh_find(&plan->mesh, PDL_AXIS_DATA), inner = inner_axis(&plan->mesh);
     pdl_group_query_t replicas = {c->pe, c->data, c->data_stride, false, PDL_PATTERN_RING};
     pdl_group_query_t inside = {c->pe, c->inner, c->inner_stride, false, PDL_PATTERN_RING};
+    int               outer = pdl_mesh_find(&plan->mesh, PDL_AXIS_SPATIAL);
+    pdl_group_query_t across = {c->pe, c->outer, c->outer_stride, false, PDL_PATTERN_RING};
     pdl_status_t      status = PDL_OK;
 
     if (data >= 0 && c->data > 1)
         status = pdl__schedules_of(oracle, &replicas, &plan->collective[data], &c->data_algorithm);
     if (!status && inner >= 0)
         status = pdl__schedules_of(oracle, &inside, &plan->collective[inner], &c->inner_algorithm);
+    if (!status && c->outer > 1)
+        status = pdl__schedules_of(oracle, &across, &plan->collective[outer], &c->outer_algorithm);
     return status;
 }
 
@@ -170,6 +193,7 @@ pdl_status_t pdl__case_of_plan(pdl_oracle_t *oracle, const pdl_plan_t *plan, con
     c->pipeline_stride = pipeline >= 0 ? pdl_mesh_stride(&plan->mesh, pipeline) : 1;
     c->spatial = pdl_mesh_extent(&plan->mesh, PDL_AXIS_SPATIAL) > 1;
     c->hybrid = c->data > 1 && c->inner > 1;
+    set_outer(&plan->mesh, c);
     c->micro_batch = ceil((double)plan->batch / (double)c->data / (double)plan->micro_batches);
     pdl_status_t status = pdl_system_find_order(oracle->system, (const char(*)[PDL_PART_NAME])plan->part,
                                                 plan->part_count, &c->part_order);

@@ -135,6 +135,35 @@ static pdl_status_t check_modes(const pdl_plan_t *plan)
     return PDL_OK;
 }
 
+/* Heads and experts that several axes share out: none of their ranks together may be left without. */
+static pdl_status_t check_shared(const pdl_plan_t *plan)
+{
+    int splits = 0;
+
+    for (int a = 0; a < plan->mesh.axis_count; a++) splits += pdl_axis_splits(&plan->mesh.axis[a]);
+    for (int i = 0; splits > 1 && i < pdl_model_layer_count(plan->model); i++) {
+        const pdl_layer_t *layer = pdl_model_layer(plan->model, i);
+        int64_t            heads = 1, experts = 1;
+        for (int a = 0; a < plan->mesh.axis_count; a++) {
+            pdl_mode_t mode = (pdl_mode_t)plan->modes[i].on[a];
+            if (!pdl_axis_splits(&plan->mesh.axis[a])) continue;
+            if (mode == PDL_MODE_HEADS) heads *= plan->mesh.axis[a].size;
+            if (mode == PDL_MODE_EXPERT) experts *= plan->mesh.axis[a].size;
+        }
+        if (heads > 1 && heads > layer->kv_heads)
+            return pdl_error(
+                PDL_ERR_LIMIT,
+                "layer %s has %lld key-value heads, so mode heads over %lld ranks of all axes is not possible",
+                layer->name, (long long)layer->kv_heads, (long long)heads);
+        if (experts > 1 && experts > layer->experts)
+            return pdl_error(
+                PDL_ERR_LIMIT,
+                "layer %s has %lld experts, so mode expert over %lld ranks of all axes is not possible",
+                layer->name, (long long)layer->experts, (long long)experts);
+    }
+    return PDL_OK;
+}
+
 /* A layer that splits samples beyond the data axis needs one for every rank. */
 static pdl_status_t check_samples(const pdl_plan_t *plan)
 {
@@ -231,6 +260,7 @@ pdl_status_t pdl_plan_check(const pdl_plan_t *plan)
     if (!status) status = check_stages(plan);
     if (!status) status = pdl__blocks_check(plan, &block);
     if (!status) status = check_modes(plan);
+    if (!status) status = check_shared(plan);
     if (!status) status = check_samples(plan);
     return status ? status : pdl_plan_check_collectives(plan);
 }

@@ -215,7 +215,8 @@ static pdl_status_t apply_axis(pdl_plan_t *plan, int a, pdl_width_t width, const
     switch (plan->mesh.axis[a].kind) {
     case PDL_AXIS_DATA: fill(plan, a, PDL_MODE_SAMPLE); return PDL_OK;
     case PDL_AXIS_SPATIAL:
-        if (width == PDL_WIDTH_TOKENS) return apply_tokens(plan, a, options->keep_small);
+        if (width == PDL_WIDTH_TOKENS || width == PDL_WIDTH_PAIRS)
+            return apply_tokens(plan, a, options->keep_small);
         return apply_space(plan, a, options);
     case PDL_AXIS_TENSOR:
         if (width == PDL_WIDTH_PAIRS) return apply_pairs(plan, a, options->keep_small);
@@ -279,7 +280,7 @@ static bool splits_width(const pdl_strategy_t *strategy)
 
 static bool splits_space(const pdl_strategy_t *strategy)
 {
-    return pdl_strategy_has(strategy, PDL_AXIS_SPATIAL) && strategy->width != PDL_WIDTH_TOKENS;
+    return pdl_strategy_has(strategy, PDL_AXIS_SPATIAL) && !pdl_strategy_splits_tokens(strategy);
 }
 
 int64_t pdl_preset_limit(const pdl_model_t *model, const pdl_strategy_t *strategy,
@@ -306,6 +307,22 @@ int64_t pdl_preset_limit(const pdl_model_t *model, const pdl_strategy_t *strateg
         }
     }
     return limit;
+}
+
+int64_t pdl_preset_heads(const pdl_model_t *model)
+{
+    int64_t heads = 0;
+
+    for (int i = 0; i < pdl_model_layer_count(model); i++) {
+        const pdl_layer_t *layer = pdl_model_layer(model, i);
+        int64_t            rest = shared_mode(layer) == PDL_MODE_HEADS ? layer->kv_heads : 0;
+        while (rest > 0) {
+            int64_t next = heads % rest;
+            heads = rest;
+            rest = next;
+        }
+    }
+    return heads;
 }
 
 static void describe_space(const pdl_layer_t *layer, char *text, size_t size)

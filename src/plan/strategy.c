@@ -23,6 +23,8 @@ typedef enum row {
     DATA_PIPELINE,
     THREE_D,
     THREE_D_CONTEXT,
+    DATA_TENSOR_CONTEXT,
+    FOUR_D,
     MIXED,
     ROW_COUNT
 } row_t;
@@ -67,13 +69,20 @@ static const pdl_strategy_t rows[ROW_COUNT] = {
     [THREE_D_CONTEXT] = {"3d-context", "splits samples over pipelines whose stages split tokens and heads",
                          BIT(DATA) | BIT(PIPELINE) | BIT(SPATIAL), PDL_WIDTH_TOKENS, .most_inner = MOST_TENSOR_3D,
                          .family = &rows[THREE_D_CONTEXT]},
+    [DATA_TENSOR_CONTEXT] = {"data+tensor+context",
+                             "splits samples over groups, tokens within a group, and channels of layers in turn",
+                             BIT(DATA) | BIT(SPATIAL) | BIT(TENSOR), PDL_WIDTH_PAIRS, .most_inner = MOST_TENSOR_3D,
+                             .family = &rows[FOUR_D]},
+    [FOUR_D] = {"4d", "splits samples over pipelines whose stages split tokens, and channels in turn",
+                BIT(DATA) | BIT(PIPELINE) | BIT(SPATIAL) | BIT(TENSOR), PDL_WIDTH_PAIRS,
+                .most_inner = MOST_TENSOR_3D, .family = &rows[FOUR_D]},
     [MIXED] = {"mixed", "splits samples over groups, and every layer in its own way within a group",
                BIT(DATA) | BIT(TENSOR), .per_layer = true},
 };
 
 const pdl_strategy_t *pdl_strategy_find(const char *name)
 {
-    char   names[256];
+    char   names[320];
     size_t used = 0;
 
     for (int i = 0; i < ROW_COUNT; i++)
@@ -113,6 +122,17 @@ bool pdl_strategy_is_data(const pdl_strategy_t *strategy)
     return (strategy->axes & ~BIT(DATA)) == 0;
 }
 
+bool pdl_strategy_splits_tokens(const pdl_strategy_t *strategy)
+{
+    return pdl_strategy_has(strategy, PDL_AXIS_SPATIAL) &&
+           (strategy->width == PDL_WIDTH_TOKENS || strategy->width == PDL_WIDTH_PAIRS);
+}
+
+bool pdl_strategy_splits_twice(const pdl_strategy_t *strategy)
+{
+    return pdl_strategy_has(strategy, PDL_AXIS_SPATIAL) && pdl_strategy_has(strategy, PDL_AXIS_TENSOR);
+}
+
 pdl_status_t pdl_strategy_check_mesh(const pdl_strategy_t *strategy, const pdl_mesh_t *mesh)
 {
     for (int a = 0; a < mesh->axis_count; a++) {
@@ -139,7 +159,18 @@ static bool allows(const pdl_strategy_t *s, bool inner, bool pipeline, int64_t d
 {
     if (!pdl_strategy_is_hybrid(s)) return m->data == 1 || pdl_strategy_has(s, PDL_AXIS_DATA);
     return inner == (m->inner > 1) && pipeline == (m->pipeline > 1) &&
+           pdl_strategy_splits_twice(s) == (m->context > 1) &&
            (m->data > 1 || (m->inner < devices && m->pipeline < devices));
+}
+
+/* The next sizes of the inner axes. */
+static bool next_inner(const pdl_strategy_t *s, bool inner, int64_t devices, int64_t most, pdl_strategy_mesh_t *m)
+{
+    m->inner = next_size(inner, devices / m->context, most, m->inner);
+    if (m->inner > 0) return true;
+    m->context = next_size(pdl_strategy_splits_twice(s), devices, most, m->context);
+    m->inner = 1;
+    return m->context > 0;
 }
 
 bool pdl_strategy_next_mesh(const pdl_strategy_t *strategy, int64_t devices, int64_t layers,
@@ -150,15 +181,14 @@ bool pdl_strategy_next_mesh(const pdl_strategy_t *strategy, int64_t devices, int
     int64_t most_inner = hybrid ? strategy->most_inner : devices, most_stages = hybrid ? layers - 1 : devices;
 
     if (strategy->axes == 0) devices = 1;
-    if (mesh->inner == 0) mesh->inner = 1;
+    if (mesh->inner == 0) mesh->inner = mesh->context = 1;
     do {
-        mesh->pipeline = next_size(pipeline, devices / mesh->inner, most_stages, mesh->pipeline);
+        mesh->pipeline = next_size(pipeline, devices / (mesh->inner * mesh->context), most_stages, mesh->pipeline);
         if (mesh->pipeline == 0) {
-            mesh->inner = next_size(inner, devices, most_inner, mesh->inner);
-            if (mesh->inner == 0) return false;
+            if (!next_inner(strategy, inner, devices, most_inner, mesh)) return false;
             mesh->pipeline = 1;
         }
-        mesh->data = devices / mesh->inner / mesh->pipeline;
+        mesh->data = devices / (mesh->inner * mesh->context) / mesh->pipeline;
     } while (!allows(strategy, inner, pipeline, devices, mesh));
     return true;
 }

@@ -7,7 +7,7 @@ set -euo pipefail
 
 small=$SOURCE/tests/train/models
 models=${MODELS-lenet resnet18-cifar vgg-small unet-small cosmoflow-32 gpt-char-small}
-strategies=${STRATEGIES-data spatial filter channel tensor pipeline data+filter data+channel data+spatial data+tensor data+pipeline 3d context data+context 3d-context}
+strategies=${STRATEGIES-data spatial filter channel tensor pipeline data+filter data+channel data+spatial data+tensor data+pipeline 3d context data+context 3d-context data+tensor+context 4d}
 ranks=${RANKS-2 3 4 6 8}
 run=(--data synthetic --samples 48 --no-valid --steps 20 --batch 12 --threads 1 --direct --sync-batch-norm --quiet)
 
@@ -29,6 +29,8 @@ mesh() {
     data+pipeline) echo "pipeline:$half,data:2" ;;
     3d) [ "$2" -ne 8 ] || echo "pipeline:2,data:2,tensor:2" ;;
     3d-context) [ "$2" -ne 8 ] || echo "pipeline:2,data:2,spatial:2" ;;
+    data+tensor+context) echo "spatial:2,tensor:$half" ;;
+    4d) [ "$2" -ne 8 ] || echo "pipeline:2,spatial:2,tensor:2" ;;
     esac
 }
 
@@ -36,7 +38,7 @@ mesh() {
 micro_batches() {
     case $1 in
     pipeline) echo 2 ;;
-    data+pipeline | 3d*) case $2 in resnet* | unet*) echo 1 ;; *) echo 2 ;; esac ;;
+    data+pipeline | 3d* | 4d) case $2 in resnet* | unet*) echo 1 ;; *) echo 2 ;; esac ;;
     *) echo 1 ;;
     esac
 }

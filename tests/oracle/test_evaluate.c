@@ -11,14 +11,16 @@
 
 static const pdl_system_t *abci, *selene;
 
-static const char *const names[] = {"serial",       "data",         "spatial",      "filter",
-                                    "channel",      "tensor",       "pipeline",     "data+filter",
-                                    "data+channel", "data+spatial", "data+tensor",  "data+pipeline",
-                                    "3d",           "context",      "data+context", "3d-context"};
+static const char *const names[] = {"serial",       "data",        "spatial",
+                                    "filter",       "channel",     "tensor",
+                                    "pipeline",     "data+filter", "data+channel",
+                                    "data+spatial", "data+tensor", "data+pipeline",
+                                    "3d",           "context",     "data+context",
+                                    "3d-context",   "4d",          "data+tensor+context"};
 
 static pdl_config_t random_config(void)
 {
-    pdl_config_t c = pdl_config_default(names[between(0, 15)]);
+    pdl_config_t c = pdl_config_default(names[between(0, (int)(sizeof(names) / sizeof(*names)) - 1)]);
 
     if (pdl_strategy_has(c.strategy, PDL_AXIS_DATA))
         c.data = between(0, 3) ? INT64_C(1) << between(0, 5) : between(1, 9);
@@ -153,7 +155,7 @@ static void bounds_hold_and_quick_plays_agree(void)
             pdl__evaluate_replayed(b.oracle, &c, NULL, &quick) == PDL_OK) {
             CHECK_OK(pdl_oracle_replay(b.oracle, plan, NULL, &played));
             CHECK_NEAR(quick.total_s, played.total_s, 0.01);
-            CHECK_OK(pdl__replay_bound(b.oracle, &c, &bound));
+            CHECK_OK(pdl__replay_bound(b.oracle, &c, 0, &bound));
             CHECK(bound <= quick.total_s * (1 + 1e-9));
             compared++;
         }

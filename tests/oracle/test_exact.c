@@ -107,6 +107,38 @@ static void bounded_is_exhaustive(void)
     for (int k = 0; k < PDL_BOUND_COUNT; k++) CHECK(removed[k] > 0);
 }
 
+/* Tokens and channels at once, which larger spaces choose too seldom. */
+static void both_inner_axes(void)
+{
+    static const char *const strategies[] = {"4d", "data+tensor+context"}, *const models[] = {"gpt2-124m",
+                                                                                              "llama2-7b"};
+    int found = 0;
+
+    for (int seed = 1; seed <= 12; seed++) {
+        pdl_parameters_t p;
+        random_seed = (uint64_t)seed * 7919;
+        random_parameters(&p);
+        const char   *model = models[between(0, 1)];
+        bench_t       b = begin(model, between(0, 1) ? selene : abci, p);
+        pdl_request_t request = random_request(model);
+        request.pe = INT64_C(1) << between(3, 6);
+        request.batch = request.pe * between(1, 2);
+        request.strategy = pdl_strategy_find(strategies[seed % 2]);
+        pdl_exact_t *bounded = search(&b, &request, false, 2), *all = search(&b, &request, true, 1);
+        check_same(bounded, all);
+        CHECK_INT(all->broken, 0);
+        CHECK(all->configurations > 0);
+        for (int i = 0; i < all->count; i++)
+            CHECK(all->best[i].config.spatial > 1 && all->best[i].config.tensor > 1);
+        found += all->count > 0;
+        if (test_failures > 0) printf("  (seed %d: %s on %lld)\n", seed, model, (long long)request.pe);
+        pdl_exact_destroy(bounded);
+        pdl_exact_destroy(all);
+        end(&b);
+    }
+    CHECK(found > 6);
+}
+
 /* Counts too: they are part of the certificate. */
 static void threads_change_nothing(void)
 {
@@ -204,6 +236,7 @@ int main(void)
     REQUIRE_OK(pdl_system_load("selene", &selene));
     REQUIRE_OK(pdl_system_load("abci-v", &abci));
     RUN(bounded_is_exhaustive);
+    RUN(both_inner_axes);
     RUN(threads_change_nothing);
     RUN(front_is_a_front);
     RUN(stopped_is_not_certified);

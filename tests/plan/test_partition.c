@@ -336,6 +336,46 @@ static void sequence_parallel_pairs(void)
     drop(&m);
 }
 
+/* Tokens on the spatial axis, channels on the tensor axis inside of it: a pair sums its rank's tokens over the tensor axis, and
+   attention gets the heads of a tensor rank from all tokens over the spatial one. */
+static void tokens_beside_pairs(void)
+{
+    enum { SPATIAL = 1, TENSOR = 2 };
+    const pdl_mesh_t mesh = {{{PDL_AXIS_DATA, 2, 0}, {PDL_AXIS_SPATIAL, 2, 0}, {PDL_AXIS_TENSOR, 4, 0}}, 3};
+    pdl_model_t     *model = load_model("megatron-1.7b");
+    pdl_plan_t      *plan;
+    int              layers = 24, hidden = 2304, tokens = 2048, moves = 0;
+    double           one = 4.0 * tokens * hidden, elements;
+
+    REQUIRE_OK(pdl_plan_create(model, &mesh, 8, &plan));
+    CHECK_OK(pdl_plan_apply_preset(plan, "data+tensor+context", NULL));
+    pdl_partition_t *p = compile(plan, 4);
+    CHECK_INT(count(p, NULL, PDL_PHASE_FORWARD, PDL_ALLTOALL, &elements), 2 * layers);
+    CHECK_NEAR(elements, layers * (3 + 1) * one / 4, 1e-12);
+    CHECK_INT(count(p, NULL, PDL_PHASE_FORWARD, PDL_ALLREDUCE, &elements), 2 * layers + 2);
+    CHECK_NEAR(elements, (2 * layers + 1) * one / 2 + 2 * 4 * tokens, 1e-12);
+    for (int i = 0; i < p->first_gradient; i++) {
+        moves += p->transfers[i].axis == SPATIAL;
+        CHECK_INT(p->transfers[i].axis, p->transfers[i].primitive == PDL_ALLTOALL ? SPATIAL : TENSOR);
+    }
+    CHECK_INT(moves, 4 * layers);
+    int attention = pdl_model_find_layer(model, "h.3.attn"), norm = pdl_model_find_layer(model, "h.3.ln_1");
+    CHECK_NEAR(p->local[attention].share_forward, 1.0 / 8, 0);
+    CHECK_NEAR(p->local[norm].y_elements, (double)tokens * hidden / 2, 0);
+    /* Weights of a pair are summed over replicas and tokens; norms see all tokens of their part on every tensor rank. */
+    CHECK_INT(p->local[pdl_model_find_layer(model, "h.3.mlp.c_fc")].gradient_axes, 1u << 0 | 1u << SPATIAL);
+    CHECK_INT(p->local[norm].gradient_axes, 1u << 0 | 1u << SPATIAL);
+    pdl_partition_destroy(p);
+    plan->sequence_parallel = true;
+    CHECK_OK(pdl_plan_apply_preset(plan, "data+tensor+context", NULL));
+    p = compile(plan, 4);
+    CHECK_NEAR(p->local[norm].y_elements, (double)tokens * hidden / 8, 0);
+    CHECK_INT(p->local[norm].gradient_axes, 1u << 0 | 1u << SPATIAL | 1u << TENSOR);
+    pdl_partition_destroy(p);
+    pdl_plan_destroy(plan);
+    pdl_model_destroy(model);
+}
+
 static void inference_has_no_backward(void)
 {
     made_t m = make("gpt2-124m", "data+tensor", PDL_AXIS_TENSOR, 2, 4, false, false, 2);
@@ -515,6 +555,7 @@ int main(void)
     RUN(two_spatial_axes);
     RUN(transformer_pairs);
     RUN(sequence_parallel_pairs);
+    RUN(tokens_beside_pairs);
     RUN(inference_has_no_backward);
     RUN(statistics_of_synchronised_norms);
     RUN(sizes_equal_enumeration);

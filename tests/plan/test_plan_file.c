@@ -164,6 +164,9 @@ static const struct {
     {"data+context", {{{PDL_AXIS_DATA, 8, 0}, {PDL_AXIS_SPATIAL, 2, 0}}, 2}},
     {"data+pipeline", {{{PDL_AXIS_PIPELINE, 4, 0}, {PDL_AXIS_DATA, 8, 0}}, 2}},
     {"3d-context", {{{PDL_AXIS_PIPELINE, 4, 0}, {PDL_AXIS_DATA, 4, 0}, {PDL_AXIS_SPATIAL, 2, 0}}, 3}},
+    {"data+tensor+context", {{{PDL_AXIS_DATA, 4, 0}, {PDL_AXIS_SPATIAL, 2, 0}, {PDL_AXIS_TENSOR, 2, 0}}, 3}},
+    {"4d",
+     {{{PDL_AXIS_PIPELINE, 4, 0}, {PDL_AXIS_DATA, 4, 0}, {PDL_AXIS_SPATIAL, 2, 0}, {PDL_AXIS_TENSOR, 2, 0}}, 4}},
     {"3d", {{{PDL_AXIS_PIPELINE, 4, 0}, {PDL_AXIS_DATA, 4, 0}, {PDL_AXIS_TENSOR, 2, 0}}, 3}},
 };
 

@@ -79,18 +79,23 @@ static void check_meshes(const pdl_strategy_t *row, int64_t devices, int64_t lay
 {
     bool inner = pdl_strategy_has(row, PDL_AXIS_SPATIAL) || pdl_strategy_has(row, PDL_AXIS_TENSOR);
     bool pipeline = pdl_strategy_has(row, PDL_AXIS_PIPELINE), data = pdl_strategy_has(row, PDL_AXIS_DATA);
-    bool hybrid = pdl_strategy_is_hybrid(row);
+    bool hybrid = pdl_strategy_is_hybrid(row), twice = pdl_strategy_splits_twice(row);
     pdl_strategy_mesh_t at = {0};
 
-    for (int64_t t = 1; t <= devices; t++)
-        for (int64_t q = 1; q <= devices / t; q++) {
-            int64_t d = devices / t / q;
-            if (devices % (t * q) != 0 || (t > 1 && !inner) || (q > 1 && !pipeline) || (d > 1 && !data)) continue;
-            if (hybrid && ((inner && t == 1) || (pipeline && q == 1) || (t > 1) + (q > 1) + (d > 1) < 2)) continue;
-            if (hybrid && (t > row->most_inner * inner + !inner || (q > 1 && q >= layers))) continue;
-            CHECK(pdl_strategy_next_mesh(row, devices, layers, &at));
-            CHECK(at.inner == t && at.pipeline == q && at.data == d);
-        }
+    for (int64_t c = 1; c <= (twice ? devices : 1); c++)
+        for (int64_t t = 1; t <= devices / c; t++)
+            for (int64_t q = 1; q <= devices / c / t; q++) {
+                int64_t d = devices / c / t / q;
+                if (devices % (c * t * q) != 0 || (t > 1 && !inner) || (q > 1 && !pipeline) || (d > 1 && !data))
+                    continue;
+                if (hybrid &&
+                    ((inner && t == 1) || (pipeline && q == 1) || (t > 1) + (q > 1) + (d > 1) + (c > 1) < 2))
+                    continue;
+                if (hybrid && (t > row->most_inner * inner + !inner || (q > 1 && q >= layers))) continue;
+                if (twice && (c == 1 || c > row->most_inner)) continue;
+                CHECK(pdl_strategy_next_mesh(row, devices, layers, &at));
+                CHECK(at.inner == t && at.pipeline == q && at.data == d && at.context == c);
+            }
     CHECK(!pdl_strategy_next_mesh(row, devices, layers, &at));
 }
 
@@ -203,6 +208,31 @@ static void limits_are_sharp(void)
             }
             pdl_model_destroy(model);
         }
+}
+
+/* Twelve heads for all ranks of both axes together. */
+static void heads_are_shared_out_over_both_axes(void)
+{
+    static const int64_t sizes[][3] = {{2, 2, 1}, {2, 6, 1}, {3, 4, 1}, {4, 4, 0}, {6, 12, 0}};
+    pdl_model_t         *model = NULL;
+
+    REQUIRE_OK(pdl_model_load("gpt2-124m", &model));
+    CHECK_INT(pdl_preset_heads(model), 12);
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        const pdl_mesh_t mesh = {{{PDL_AXIS_SPATIAL, sizes[i][0], 0}, {PDL_AXIS_TENSOR, sizes[i][1], 0}}, 2};
+        pdl_plan_t      *plan;
+        REQUIRE_OK(pdl_plan_create(model, &mesh, 8, &plan));
+        CHECK_OK(pdl_plan_apply_preset(plan, "data+tensor+context", NULL));
+        if (sizes[i][2])
+            CHECK_OK(pdl_plan_check(plan));
+        else
+            CHECK_ERROR(pdl_plan_check(plan), "layer h.0.attn has 12 key-value heads, so mode heads over");
+        pdl_plan_destroy(plan);
+    }
+    pdl_model_destroy(model);
+    REQUIRE_OK(pdl_model_load("vgg16", &model));
+    CHECK_INT(pdl_preset_heads(model), 0);
+    pdl_model_destroy(model);
 }
 
 /* Splits windows as long as pieces hold the halo, or up to the named layer; whole from there on. */
@@ -329,6 +359,7 @@ int main(void)
     RUN(every_preset_on_every_model);
     RUN(limits_are_known);
     RUN(limits_are_sharp);
+    RUN(heads_are_shared_out_over_both_axes);
     RUN(space_ends_where_it_must);
     RUN(small_layers_may_stay_whole);
     RUN(micro_batches_are_filled);

@@ -161,6 +161,8 @@ static void redistributions(void)
                   {"gpt-char-small", "tensor", {{T(4)}, 1}},
                   {"gpt-char-small", "data+tensor", {{D(2), T(2)}, 2}},
                   {"gpt-char-small", "data+context", {{D(2), {PDL_AXIS_SPATIAL, 2, 0}}, 2}},
+                  {"gpt-char-small", "data+tensor+context", {{{PDL_AXIS_SPATIAL, 2, 0}, T(2)}, 2}},
+                  {"gpt-char-small", "data+tensor+context", {{T(2), {PDL_AXIS_SPATIAL, 2, 0}}, 2}},
                   {"resnet-tiny", "filter", {{T(4)}, 1}},
                   {"resnet-tiny", "channel", {{T(4)}, 1}},
                   {"resnet-tiny", "data+filter", {{D(3), T(2)}, 2}}};

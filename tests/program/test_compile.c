@@ -21,6 +21,11 @@ static const divided_t plans[] = {
     {"resnet-tiny", "filter", {{{PDL_AXIS_DATA, 1, 0}, {PDL_AXIS_TENSOR, 3, 1}}, 2}, 8, 2},
     {"gpt-char-small", "data+tensor", {{{PDL_AXIS_DATA, 2, 0}, {PDL_AXIS_TENSOR, 2, 1}}, 2}, 8, 2},
     {"gpt-char-small", "data+context", {{{PDL_AXIS_DATA, 2, 0}, {PDL_AXIS_SPATIAL, 2, 0}}, 2}, 8, 2},
+    {"gpt-char-small",
+     "data+tensor+context",
+     {{{PDL_AXIS_DATA, 2, 0}, {PDL_AXIS_SPATIAL, 2, 0}, {PDL_AXIS_TENSOR, 2, 0}}, 3},
+     8,
+     2},
     {"resnet-tiny", "data", {{{PDL_AXIS_DATA, 4, 0}}, 1}, 10, 1}};
 enum { PLANS = sizeof(plans) / sizeof(plans[0]) };
 

@@ -273,6 +273,45 @@ static void a_folder_has_all_files(void)
     pdl_model_destroy(model);
 }
 
+/* Both inner axes of a plan, by the name that each has. */
+static void tokens_and_channels_at_once(void)
+{
+    static const char *const files[][4] = {{"megatron", "megatron_args.sh", "--tensor-model-parallel-size 4",
+                                            "--context-parallel-size 2"},
+                                           {"torchtitan", "torchtitan.toml", "tensor_parallel_degree = 4",
+                                            "context_parallel_degree = 2"}};
+    pdl_mesh_t               mesh = {
+                      {{PDL_AXIS_PIPELINE, 2, 0}, {PDL_AXIS_DATA, 2, 0}, {PDL_AXIS_SPATIAL, 2, 0}, {PDL_AXIS_TENSOR, 4, 0}}, 4};
+    pdl_model_t        *model = NULL;
+    const pdl_system_t *system = NULL;
+    pdl_plan_t         *plan = NULL;
+    pdl_export_t        what = {.projection = &projection, .model_name = "llama2-7b", .system_name = "selene"};
+    FILE               *list = fopen("/dev/null", "w");
+
+    REQUIRE_OK(pdl_model_load("llama2-7b", &model));
+    REQUIRE_OK(pdl_system_load("selene", &system));
+    REQUIRE_OK(pdl_plan_create(model, &mesh, 16, &plan));
+    REQUIRE_OK(pdl_plan_apply_preset(plan, "4d", NULL));
+    what.plan = plan;
+    what.system = system;
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        char  path[128], text[16384] = {0};
+        FILE *file;
+
+        CHECK_OK(pdl_report_export(&what, files[i][0], folder, list));
+        snprintf(path, sizeof(path), "%s/%s", folder, files[i][1]);
+        file = fopen(path, "r");
+        REQUIRE(file != NULL);
+        CHECK(fread(text, 1, sizeof(text) - 1, file) > 0);
+        fclose(file);
+        CHECK(strstr(text, files[i][2]) != NULL && strstr(text, files[i][3]) != NULL);
+    }
+    fclose(list);
+    pdl_plan_destroy(plan);
+    pdl_system_destroy(system);
+    pdl_model_destroy(model);
+}
+
 static void images_are_not_for_language_frameworks(void)
 {
     pdl_model_t        *model = NULL;
@@ -349,6 +388,7 @@ int main(void)
     RUN(megatron_gets_the_numbers_of_the_plan);
     RUN(what_is_not_expressed_is_named);
     RUN(a_folder_has_all_files);
+    RUN(tokens_and_channels_at_once);
     RUN(images_are_not_for_language_frameworks);
     for (size_t i = 0; i < sizeof(made) / sizeof(made[0]); i++) {
         snprintf(path, sizeof(path), "%s/%s", folder, made[i]);

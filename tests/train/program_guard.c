@@ -164,11 +164,14 @@ static void compare(const setting_t *setting)
 
 static pdl_mesh_t mesh_of(const pdl_strategy_t *strategy, const pdl_strategy_mesh_t *at)
 {
-    pdl_axis_kind_t inner = pdl_strategy_has(strategy, PDL_AXIS_SPATIAL) ? PDL_AXIS_SPATIAL : PDL_AXIS_TENSOR;
-    pdl_axis_t axes[] = {{PDL_AXIS_PIPELINE, at->pipeline, 0}, {PDL_AXIS_DATA, at->data, 0}, {inner, at->inner, 0}};
-    pdl_mesh_t mesh = {.axis_count = 0};
+    pdl_axis_kind_t inner = pdl_strategy_has(strategy, PDL_AXIS_TENSOR) ? PDL_AXIS_TENSOR : PDL_AXIS_SPATIAL;
+    pdl_axis_t      axes[] = {{PDL_AXIS_PIPELINE, at->pipeline, 0},
+                              {PDL_AXIS_DATA, at->data, 0},
+                              {PDL_AXIS_SPATIAL, pdl_strategy_splits_twice(strategy) ? at->context : 1, 0},
+                              {inner, at->inner, 0}};
+    pdl_mesh_t      mesh = {.axis_count = 0};
 
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
         if (axes[i].size > 1) mesh.axis[mesh.axis_count++] = axes[i];
     return mesh;
 }

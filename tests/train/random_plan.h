@@ -136,13 +136,21 @@ static bool takes_preset(pdl_plan_t *plan, const char *name)
            !pdl_plan_apply_preset(plan, name, NULL) && !pdl_plan_check(plan);
 }
 
+static bool has_both(const pdl_mesh_t *mesh)
+{
+    return pdl_mesh_find(mesh, PDL_AXIS_SPATIAL) >= 0 && pdl_mesh_find(mesh, PDL_AXIS_TENSOR) >= 0;
+}
+
 /* A mode for every layer; of a sequence sometimes those of the preset with sequence parallelism, over tensor axes, or that splits
-   tokens and heads, over a spatial one. */
+   tokens and heads, over a spatial one, or those of both. */
 static void draw_modes(pdl_plan_t *plan)
 {
     plan->sequence_parallel = between(0, 1);
     if (plan->sequence_parallel && pdl_model_input(plan->model).sequence &&
         (takes_preset(plan, "data+tensor") || takes_preset(plan, "data+context")))
+        return;
+    if (has_both(&plan->mesh) && pdl_model_input(plan->model).sequence &&
+        (plan->sequence_parallel || plan->batch % 2 == 0) && takes_preset(plan, "data+tensor+context"))
         return;
     for (int i = 1; i < pdl_model_layer_count(plan->model); i++)
         for (int a = 0; a < plan->mesh.axis_count; a++)

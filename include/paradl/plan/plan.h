@@ -224,6 +224,9 @@ bool pdl_mode_allowed(const pdl_layer_t *layer, pdl_mode_t mode, const pdl_axis_
    that layer. */
 int64_t pdl_preset_limit(const pdl_model_t *model, const pdl_strategy_t *strategy,
                          const pdl_preset_options_t *options, int *limiting_layer);
+/* The largest number that divides the key-value heads of every attention layer, as the ranks must that share them out over all axes
+   together; 0: there is no attention. */
+int64_t pdl_preset_heads(const pdl_model_t *model);
 /* What that layer has, of which the limit is made: "64 filters", "8 key-value heads for its 64 heads". */
 char *pdl_preset_describe_limit(const pdl_model_t *model, const pdl_strategy_t *strategy,
                                 const pdl_preset_options_t *options, int limiting_layer, char *text, size_t size);

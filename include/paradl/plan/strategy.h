@@ -17,7 +17,8 @@
 extern "C" {
 #endif
 
-/* The rule by which layers get their modes on a tensor axis; tokens: on a spatial axis, which splits images otherwise. */
+/* The rule by which layers get their modes on a tensor axis; tokens: on a spatial axis, which splits images otherwise. Beside
+   pairs on a tensor axis a spatial one splits tokens too. */
 typedef enum pdl_width {
     PDL_WIDTH_NONE,
     PDL_WIDTH_FILTER,
@@ -28,11 +29,11 @@ typedef enum pdl_width {
 
 typedef struct pdl_strategy {
     const char *name;
-    const char *about;                 /* one line, of the strategy: "splits ..." */
-    unsigned    axes;                  /* a bit per kind of axis that may be larger than 1 */
-    pdl_width_t width;                 /* pairs: a search also splits the tokens between them */
-    bool        per_layer;             /* every layer has a mode of its own, which a search finds */
-    int64_t     most_inner;            /* beside another axis a search makes the spatial or tensor axis no larger */
+    const char *about;      /* one line, of the strategy: "splits ..." */
+    unsigned    axes;       /* a bit per kind of axis that may be larger than 1 */
+    pdl_width_t width;      /* pairs: a search also splits the tokens between them */
+    bool        per_layer;  /* every layer has a mode of its own, which a search finds */
+    int64_t     most_inner; /* beside another axis a search makes spatial and tensor axes no larger, each */
     const struct pdl_strategy *family; /* the widest strategy that sets the same modes; NULL: per_layer */
 } pdl_strategy_t;
 
@@ -47,12 +48,17 @@ bool pdl_strategy_has(const pdl_strategy_t *strategy, pdl_axis_kind_t kind);
 bool pdl_strategy_is_hybrid(const pdl_strategy_t *strategy);
 /* Whether it splits nothing but samples, so that every layer can run. */
 bool pdl_strategy_is_data(const pdl_strategy_t *strategy);
+/* Whether its spatial axis shares out the tokens of sequences. */
+bool pdl_strategy_splits_tokens(const pdl_strategy_t *strategy);
+/* Whether it has a spatial axis beside a tensor axis, which lies inside of it. */
+bool pdl_strategy_splits_twice(const pdl_strategy_t *strategy);
 /* PDL_ERR_INPUT unless the strategy has every axis of the mesh that is larger than 1. */
 pdl_status_t pdl_strategy_check_mesh(const pdl_strategy_t *strategy, const pdl_mesh_t *mesh);
 
-/* Sizes of axes; inner is that of the spatial or tensor axis, 1 where the strategy has none. */
+/* Sizes of axes; inner is that of the spatial or tensor axis, 1 where the strategy has none. Of one that has both it is that of the
+   tensor axis, and context that of the spatial one, which is of no meaning elsewhere. */
 typedef struct pdl_strategy_mesh {
-    int64_t pipeline, data, inner;
+    int64_t pipeline, data, inner, context;
 } pdl_strategy_mesh_t;
 /* The next mesh of so many devices, after {0} the first; false: there is none left. A single axis has all devices. Of several
    axes the spatial, tensor and pipeline axes are larger than 1, and at least two are; pipelines of a hybrid have fewer

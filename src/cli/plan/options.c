@@ -47,7 +47,7 @@ const pdl__option_t pdl__plan_options[] = {
      CHOICE(optimizer, pdl_optimizer_names, PDL_OPTIMIZER_COUNT)},
     {"strategy", "NAME", "all",
      "all, mixed, serial, data, spatial, filter, channel, tensor, pipeline, context, data+filter, data+channel, "
-     "data+spatial, data+tensor, data+context, data+pipeline, 3d or 3d-context",
+     "data+spatial, data+tensor, data+context, data+pipeline, 3d, 3d-context, data+tensor+context or 4d",
      TEXT(strategy), .group = "Search"},
     {"goal", "GOAL", "time", "what is best", CHOICE(goal, pdl_goal_names, PDL_GOAL_COUNT)},
     {"max-memory", "X", NULL, "memory of a device that may be used, such as 12GiB",

@@ -51,7 +51,8 @@ const pdl__option_t pdl__train_option_table[] = {
      .first = true, .letter = 'n', .also = "pe", .group = "Parallelism and memory"},
     {"strategy", "NAME", "data",
      "parallel strategy: serial, data, spatial, filter, channel, tensor, pipeline, context, data+filter, "
-     "data+channel, data+spatial, data+tensor, data+context, data+pipeline, 3d, 3d-context or mixed",
+     "data+channel, data+spatial, data+tensor, data+context, data+pipeline, 3d, 3d-context, data+tensor+context, "
+     "4d or mixed",
      TEXT(strategy), .instead = true, .first = true},
     {"mesh", "AXES", NULL,
      "axes and sizes, such as data:2,tensor:2 or spatial_0:2,spatial_1:2; else the projected best", TEXT(mesh),

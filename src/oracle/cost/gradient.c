@@ -28,6 +28,14 @@ static double gather_seconds(const pdl_oracle_t *oracle, const pdl_case_t *c, co
     return pdl_collective_seconds(group, PDL_ALLGATHER, &c->data_algorithm, oracle->p.ring_only, bytes);
 }
 
+/* Differences of sums may be off in their last digits. */
+double pdl__inner_weights(const pdl_sums_t *s)
+{
+    double weights = s->wide_weights - s->outer_weights;
+
+    return weights > 1e-9 * s->wide_weights ? weights : 0;
+}
+
 /* One allreduce or, with sharded state, reduce-scatter and allgather; stage 3 gathers twice, per micro-batch. */
 static double exchange_seconds(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_group_t *group,
                                double bytes)
@@ -79,14 +87,21 @@ static double packed(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_
     return seconds;
 }
 
+/* Ranks of which each has a part of the sum of a gradient, besides replicas. */
+typedef struct pieces {
+    pdl_group_t            group;
+    const pdl_algorithm_t *algorithm;
+} pieces_t;
+
 /* Pieces sum their gradients inside the group first; then every rank, or in the published study of spatial
    splits a leader through host memory, exchanges over the replicas. Where state is shared out over the replicas, these reduce and
    gather all of it, and pieces sum what a rank has a share of. */
-static double wide_exchange(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_group_t *inner,
+static double wide_exchange(const pdl_oracle_t *oracle, const pdl_case_t *c, const pieces_t *pieces,
                             const pdl_group_t *outer, const volume_t *v, const pdl_sums_t *sums, double bytes)
 {
-    bool   shared = is_shared(c);
-    double inside = pdl_collective_seconds(inner, PDL_ALLREDUCE, &c->inner_algorithm, oracle->p.ring_only,
+    const pdl_group_t *inner = &pieces->group;
+    bool               shared = is_shared(c);
+    double             inside = pdl_collective_seconds(inner, PDL_ALLREDUCE, pieces->algorithm, oracle->p.ring_only,
                                            shared ? bytes / outer->ranks : bytes);
 
     if (c->spatial && oracle->p.host_spatial_gradients) {
@@ -146,6 +161,31 @@ static double exposed_gathers(const pdl_case_t *c, const pdl_stages_t *st, const
     return m * fmax(0, once - forward) + (m - 1) * fmax(0, once - backward) + fmax(0, 2 * once - backward);
 }
 
+/* Gradients that are summed over all inner axes, or over the spatial one across the groups of a tensor axis. `own`: elements of those that
+   are wide, where others take the same way. */
+static pdl_status_t add_wide(pdl_oracle_t *oracle, const pdl_case_t *c, bool across, const pdl_group_t *outer,
+                             const volume_t *v, const pdl_sums_t *s, double item, double own,
+                             pdl__gradient_cost_t *e)
+{
+    bool              host = c->spatial && oracle->p.host_spatial_gradients;
+    int64_t           ranks = across ? c->outer : c->inner;
+    pdl_group_query_t query = {c->pe, ranks, across ? c->outer_stride : c->inner_stride, false, PDL_PATTERN_RING};
+    pieces_t          pieces = {{.ranks = 1}, across ? &c->outer_algorithm : &c->inner_algorithm};
+    pdl_status_t      status = ranks > 1 ? pdl_oracle_group(oracle, &query, &pieces.group) : PDL_OK;
+
+    if (status) return status;
+    double bytes = v->weights * item, seconds = wide_exchange(oracle, c, &pieces, outer, v, s, bytes);
+    double before = e->gather_s;
+    double startup = startup_seconds(oracle, c, &pieces.group, is_shared(c) ? bytes / outer->ranks : bytes);
+    e->total_s += seconds;
+    if (is_shared(c) && c->sharding != PDL_SHARDING_ZERO3 && !host)
+        add_gather(oracle, c, outer, bytes, &startup, e);
+    e->wide_s += (seconds - (e->gather_s - before)) * own / v->weights;
+    startup += startup_seconds(oracle, c, outer, is_shared(c) ? bytes : bytes / pieces.group.ranks);
+    e->startup_s = fmax(e->startup_s, startup);
+    return PDL_OK;
+}
+
 pdl_status_t pdl__gradient_total(pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_sums_t *s, double item,
                                  pdl__gradient_cost_t *e)
 {
@@ -153,10 +193,10 @@ pdl_status_t pdl__gradient_total(pdl_oracle_t *oracle, const pdl_case_t *c, cons
     bool              full = c->hybrid && !c->spatial && oracle->p.full_gradients;
     bool              host = c->spatial && oracle->p.host_spatial_gradients;
     volume_t          narrow = {full ? s->full_weights : s->data_weights, s->data_tensors};
-    volume_t          wide = {s->wide_weights, s->wide_tensors};
+    volume_t          wide = {pdl__inner_weights(s), s->wide_tensors - s->outer_tensors};
+    volume_t          across = {s->outer_weights, s->outer_tensors};
     pdl_group_query_t query = {c->pe, c->data, c->data_stride, false, PDL_PATTERN_RING};
-    pdl_group_query_t inside = {c->pe, c->inner, c->inner_stride, false, PDL_PATTERN_RING};
-    pdl_group_t       outer, inner = {.ranks = 1};
+    pdl_group_t       outer;
 
     *e = (pdl__gradient_cost_t){.phi = 1, .kappa = 1};
     pdl_status_t status = pdl_oracle_group(oracle, &query, &outer);
@@ -164,7 +204,6 @@ pdl_status_t pdl__gradient_total(pdl_oracle_t *oracle, const pdl_case_t *c, cons
         wide.weights += s->data_weights;
         wide.tensors += s->data_tensors;
     }
-    if (!status && c->inner > 1 && wide.weights > 0) status = pdl_oracle_group(oracle, &inside, &inner);
     if (status) return status;
     if (!c->hybrid && c->inner > 1 && oracle->p.host_replicated_gradients) e->total_s += s->host_replicated;
     if (c->data > 1 && narrow.weights > 0 && !host) {
@@ -175,20 +214,13 @@ pdl_status_t pdl__gradient_total(pdl_oracle_t *oracle, const pdl_case_t *c, cons
         if (pack && is_shared(c) && c->sharding != PDL_SHARDING_ZERO3)
             add_gather(oracle, c, &outer, bytes, &e->startup_s, e);
     }
-    if (wide.weights > 0) {
-        double bytes = wide.weights * item, seconds = wide_exchange(oracle, c, &inner, &outer, &wide, s, bytes);
-        double before = e->gather_s;
-        double startup = startup_seconds(oracle, c, &inner, is_shared(c) ? bytes / outer.ranks : bytes);
-        e->total_s += seconds;
-        if (is_shared(c) && c->sharding != PDL_SHARDING_ZERO3 && !host)
-            add_gather(oracle, c, &outer, bytes, &startup, e);
-        e->wide_s = (seconds - (e->gather_s - before)) * s->wide_weights / wide.weights;
-        startup += startup_seconds(oracle, c, &outer, is_shared(c) ? bytes : bytes / inner.ranks);
-        e->startup_s = fmax(e->startup_s, startup);
-    }
+    if (wide.weights > 0)
+        status = add_wide(oracle, c, false, &outer, &wide, s, item, host ? s->wide_weights : wide.weights, e);
+    if (!status && across.weights > 0)
+        status = add_wide(oracle, c, true, &outer, &across, s, item, across.weights, e);
     e->phi = outer.phi;
     e->kappa = outer.kappa;
-    return PDL_OK;
+    return status;
 }
 
 bool pdl__gradients_by_host(const pdl_oracle_t *oracle, const pdl_case_t *c)

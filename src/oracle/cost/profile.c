@@ -199,7 +199,7 @@ static void add_gradients(const pdl_pricing_t *pr, const pdl_layer_t *layer, con
                           pdl_sums_t *s)
 {
     const pdl_mesh_t *mesh = &pr->profile->plan->mesh;
-    bool              wide = false, split_axis = false;
+    bool              wide = false, split_axis = false, outer = false, inside = false;
     double            bytes = local->weights * pr->profile->compute.item_bytes;
 
     if (layer->weights == 0) return;
@@ -208,15 +208,22 @@ static void add_gradients(const pdl_pricing_t *pr, const pdl_layer_t *layer, con
         return;
     }
     for (int a = 0; a < mesh->axis_count; a++) {
+        pdl_axis_kind_t kind = mesh->axis[a].kind;
         if (mesh->axis[a].size == 1) continue;
-        wide |= mesh->axis[a].kind != PDL_AXIS_DATA && (local->gradient_axes >> a & 1);
-        split_axis |= mesh->axis[a].kind == PDL_AXIS_TENSOR;
+        wide |= kind != PDL_AXIS_DATA && (local->gradient_axes >> a & 1);
+        outer |= kind == PDL_AXIS_SPATIAL && (local->gradient_axes >> a & 1);
+        inside |= kind == PDL_AXIS_TENSOR && (local->gradient_axes >> a & 1);
+        split_axis |= kind == PDL_AXIS_TENSOR;
     }
     s->weights += local->weights;
     s->tensors += pdl_layer_weight_tensors(layer);
     if (wide) {
         s->wide_weights += local->weights;
         s->wide_tensors += pdl_layer_weight_tensors(layer);
+        if (split_axis && outer && !inside) {
+            s->outer_weights += local->weights;
+            s->outer_tensors += pdl_layer_weight_tensors(layer);
+        }
     } else {
         s->data_weights += local->weights;
         s->full_weights += (double)layer->weights;

@@ -30,7 +30,12 @@ pdl_config_t pdl_config_on(const pdl_strategy_t *strategy, const pdl_strategy_me
 
     config.pipeline = mesh->pipeline;
     config.data = mesh->data;
-    *(pdl_strategy_has(strategy, PDL_AXIS_SPATIAL) ? &config.spatial : &config.tensor) = mesh->inner;
+    if (pdl_strategy_splits_twice(strategy)) {
+        config.spatial = mesh->context;
+        config.tensor = mesh->inner;
+    } else {
+        *(pdl_strategy_has(strategy, PDL_AXIS_SPATIAL) ? &config.spatial : &config.tensor) = mesh->inner;
+    }
     return config;
 }
 
@@ -125,16 +130,50 @@ static pdl_mesh_t profile_mesh(const pdl_oracle_t *oracle, const pdl_config_t *c
     return mesh;
 }
 
+/* Of the plan of a configuration on its small mesh; without the sizes of data axes, of all that have its modes. */
+static uint64_t key_of(const pdl_config_t *config, const pdl_mesh_t *mesh, bool data)
+{
+    uint64_t key = UINT64_C(0x9e3779b97f4a7c15);
+
+    key =
+        pdl__mix_text(pdl__mix(key, (uint64_t)pdl_strategy_place(config->strategy->family)), config->spatial_until);
+    for (int a = 0; a < mesh->axis_count; a++) {
+        const pdl_axis_t *axis = &mesh->axis[a];
+        key = pdl__mix(key, (uint64_t)(data || axis->kind != PDL_AXIS_DATA ? axis->size : 0) * 8 + axis->kind);
+    }
+    return pdl__mix(key,
+                    (uint64_t)config->precision * 64 + (uint64_t)config->run_mode * 8 + config->sequence_parallel);
+}
+
+/* A kept plan that differs in the sizes of data axes alone has the same modes, and is checked. */
+static pdl_status_t copy_alike(const pdl_oracle_t *oracle, uint64_t alike, const pdl_mesh_t *mesh,
+                               pdl_plan_t **plan)
+{
+    *plan = NULL;
+    for (int i = 0; i < PDL_PLAN_SLOTS; i++) {
+        const pdl_plan_slot_t *kept = &oracle->plans[i];
+        if (!kept->used || kept->plan == NULL || kept->alike != alike) continue;
+        pdl_status_t status = pdl_plan_copy(kept->plan, plan);
+        if (status) return status;
+        (*plan)->mesh = *mesh;
+        (*plan)->batch = pdl_mesh_extent(mesh, PDL_AXIS_DATA);
+        return PDL_OK;
+    }
+    return PDL_OK;
+}
+
 static pdl_status_t make_plan(pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_mesh_t *mesh,
-                              pdl_plan_t **plan)
+                              uint64_t alike, pdl_plan_t **plan)
 {
     pdl_config_t wide = *config;
+    pdl_status_t status = copy_alike(oracle, alike, mesh, plan);
 
+    if (status || *plan != NULL) return status;
     /* The batch stands for any: the configuration's own is checked already. */
     wide.strategy = config->strategy->family;
     wide.batch = pdl_mesh_extent(mesh, PDL_AXIS_DATA);
     wide.micro_batches = wide.virtual_stages = 1;
-    pdl_status_t status = pdl__plan_of_config(oracle, &wide, mesh, plan);
+    status = pdl__plan_of_config(oracle, &wide, mesh, plan);
     if (status) return status;
     status = pdl_plan_check(*plan);
     if (status) pdl_plan_destroy(*plan);
@@ -155,27 +194,16 @@ static pdl_status_t find_plan(pdl_oracle_t *oracle, const pdl_config_t *config, 
     }
     pdl_plan_slot_t *slot = &oracle->plans[i % PDL_PLAN_SLOTS];
     pdl_plan_t      *plan = NULL;
-    slot->status = make_plan(oracle, config, mesh, &plan);
+    uint64_t         alike = key_of(config, mesh, false);
+    slot->status = make_plan(oracle, config, mesh, alike, &plan);
     slot->plan = slot->status ? NULL : plan;
     slot->key = key;
+    slot->alike = alike;
     slot->used = true;
     oracle->plan_count++;
     if (slot->status) snprintf(slot->reason, sizeof(slot->reason), "%s", pdl_error_message());
     *out = slot->plan;
     return slot->status;
-}
-
-/* Of the plan of a configuration on its small mesh. */
-static uint64_t plan_key_of(const pdl_config_t *config, const pdl_mesh_t *mesh)
-{
-    uint64_t key = UINT64_C(0x9e3779b97f4a7c15);
-
-    key =
-        pdl__mix_text(pdl__mix(key, (uint64_t)pdl_strategy_place(config->strategy->family)), config->spatial_until);
-    for (int a = 0; a < mesh->axis_count; a++)
-        key = pdl__mix(key, (uint64_t)mesh->axis[a].size * 8 + mesh->axis[a].kind);
-    return pdl__mix(key,
-                    (uint64_t)config->precision * 64 + (uint64_t)config->run_mode * 8 + config->sequence_parallel);
 }
 
 pdl_status_t pdl__check_split(pdl_oracle_t *oracle, const pdl_config_t *config)
@@ -186,7 +214,7 @@ pdl_status_t pdl__check_split(pdl_oracle_t *oracle, const pdl_config_t *config)
     pdl__case_of_config(oracle, config, NULL, &c);
     pdl_mesh_t mesh = profile_mesh(oracle, config, &c);
     if (oracle->plan_count >= PDL_PLAN_SLOTS / 2) pdl__oracle_forget(oracle);
-    return find_plan(oracle, config, &mesh, plan_key_of(config, &mesh), &plan);
+    return find_plan(oracle, config, &mesh, key_of(config, &mesh, true), &plan);
 }
 
 pdl_status_t pdl__config_profile(pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_case_t *c,
@@ -194,7 +222,7 @@ pdl_status_t pdl__config_profile(pdl_oracle_t *oracle, const pdl_config_t *confi
 {
     double     micro_batch = c->micro_batch;
     pdl_mesh_t mesh = profile_mesh(oracle, config, c);
-    uint64_t   plan_key = plan_key_of(config, &mesh), bits;
+    uint64_t   plan_key = key_of(config, &mesh, true), bits;
 
     memcpy(&bits, &micro_batch, sizeof(bits));
     uint64_t key = pdl__mix(plan_key, bits), i = key;
@@ -258,6 +286,10 @@ void pdl__case_of_config(const pdl_oracle_t *oracle, const pdl_config_t *config,
     }
     /* Nobody is asked how far apart the ranks of a group of one are. */
     if (c->inner == 1) c->inner_stride = 1;
+    if (config->spatial > 1 && config->tensor > 1) {
+        c->outer = config->spatial;
+        c->outer_stride = c->inner_stride * config->tensor;
+    }
     c->micro_batch = ceil((double)config->batch / (double)replicas_of(config) / (double)config->micro_batches);
     /* Each holds that much of every sample; keys and values go round behind the computation. */
     if (config->context > 1) c->micro_batch /= (double)config->context;
@@ -362,7 +394,7 @@ static pdl__kept_bound_t *find_bound(pdl_oracle_t *oracle, const pdl__kept_bound
     return kept;
 }
 
-pdl_status_t pdl__replay_bound(pdl_oracle_t *oracle, const pdl_config_t *config, double *seconds)
+pdl_status_t pdl__replay_bound(pdl_oracle_t *oracle, const pdl_config_t *config, double enough_s, double *seconds)
 {
     pdl_case_t     c;
     pdl_profile_t *profile = NULL;
@@ -382,7 +414,7 @@ pdl_status_t pdl__replay_bound(pdl_oracle_t *oracle, const pdl_config_t *config,
                                 0};
     pdl__kept_bound_t *kept = find_bound(oracle, &bound, &there);
     if (!there) {
-        pdl__runs_t runs = {.c = &c, .profile = profile};
+        pdl__runs_t runs = {.c = &c, .profile = profile, .enough_s = enough_s};
 
         status = pdl__profile_runs(&c, profile, c.pipeline * c.virtual_stages, NULL, &runs.cut);
         if (!status) status = pdl__sum_passes(&c, profile);

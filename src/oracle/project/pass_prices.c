@@ -201,20 +201,26 @@ static pdl_status_t price_tensors(const pdl__pass_prices_t *pp, double tensors, 
     return status;
 }
 
-/* Gradients that are partial over an inner axis too are summed inside the group first; then every rank exchanges
-   its share, *bytes, with the replicas. Where these share state out, they exchange all, and of that a share is summed inside. */
-static pdl_status_t price_inside(const pdl__pass_prices_t *pp, const pdl_sums_t *sums, int stage,
+/* Gradients that are partial over an inner axis too, or `across` the groups of a tensor axis over a spatial one, are summed inside the
+   group first; then every rank exchanges its share with the replicas. Where these share state out, they exchange all, and of that a
+   share is summed inside. What is left to exchange is added to *bytes. */
+static pdl_status_t price_inside(const pdl__pass_prices_t *pp, const pdl_sums_t *sums, bool across, int stage,
                                  double *exchange_s, double *bytes)
 {
     const pdl_case_t *c = &pp->c;
-    double            all = sums->wide_weights * pp->profile->compute.item_bytes, seconds;
+    double            weights = across ? sums->outer_weights : pdl__inner_weights(sums);
+    double            tensors = across ? sums->outer_tensors : sums->wide_tensors - sums->outer_tensors;
+    double            all = weights * pp->profile->compute.item_bytes, seconds, left;
     bool              shared = c->sharding != PDL_SHARDING_NONE && c->data > 1;
-    pdl_comm_query_t  inside = {PDL_ALLREDUCE, &c->inner_algorithm, c->inner, c->inner_stride,
+    pdl_comm_query_t  inside = {PDL_ALLREDUCE, across ? &c->outer_algorithm : &c->inner_algorithm,
+                               across ? c->outer : c->inner, across ? c->outer_stride : c->inner_stride,
                                shared ? all / (double)c->data : all};
-    pdl_status_t      status = price(pp, &inside, stage, 1, &seconds);
 
-    *bytes = shared ? all : all / (double)c->inner;
-    *exchange_s += seconds + packing_seconds(&pp->oracle->p, sums->wide_tensors, *bytes);
+    if (weights <= 0) return PDL_OK;
+    pdl_status_t status = price(pp, &inside, stage, 1, &seconds);
+    left = shared ? all : all / (double)inside.size;
+    *exchange_s += seconds + packing_seconds(&pp->oracle->p, tensors, left);
+    *bytes += left;
     return status;
 }
 
@@ -238,7 +244,8 @@ static pdl_status_t price_gradients(const pdl__pass_prices_t *pp, const pdl_sums
         *exchange_s = closed.total_s;
         return status;
     }
-    if (sums->wide_weights > 0) status = price_inside(pp, sums, stage, exchange_s, &wide);
+    status = price_inside(pp, sums, false, stage, exchange_s, &wide);
+    if (!status) status = price_inside(pp, sums, true, stage, exchange_s, &wide);
     if (status || c->data == 1) return status;
     if (narrow > 0 && !(c->hybrid ? p->pack_hybrid_gradients : p->pack_gradients)) {
         status = price_tensors(pp, sums->data_tensors, narrow, stage, exchange_s);

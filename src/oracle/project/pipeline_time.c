@@ -245,6 +245,7 @@ static double longest_chain(const pdl__runs_t *r, const pass_t *pass)
         longest = larger(longest, busy_stage(r, pass, s, front, larger(0, once - front - pass[s].both)));
         front += pass[s].both + (s + 1 < r->cut->count ? pass[s + 1].way : 0);
     }
+    if (r->enough_s > 0 && longest > r->enough_s) return longest;
     if (r->c->virtual_stages > 1) return larger(longest, through_groups(r, pass));
     /* No round is longer than as many turns of the slowest stage. */
     double most = once + (double)(r->c->micro_batches - 1) * slowest;
@@ -264,11 +265,13 @@ static double seconds_of(const pdl__runs_t *r, const pass_t *pass)
 
 pdl_status_t pdl__pipeline_seconds(const pdl__runs_t *r, double *bare_s, double *sent_s)
 {
-    pass_t  few[FEW_RUNS] = {{0}}, *pass = few;
+    pass_t  few[FEW_RUNS], *pass = few;
     int64_t count = r->cut->count;
 
     if (count > FEW_RUNS) pass = malloc((size_t)count * sizeof(*pass));
     if (!pass) return pdl_error(PDL_ERR_NOMEM, "out of memory for %lld stages", (long long)count);
+    /* To clear all of them would take as long as the rest. */
+    pass[0] = (pass_t){0};
     for (int64_t k = 0; k < count; k++) pass[k] = bare_pass(r, k);
     *bare_s = seconds_of(r, pass);
     if (sent_s) {

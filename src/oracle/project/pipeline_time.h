@@ -14,6 +14,8 @@ typedef struct pdl__runs {
     double               wait_s;         /* of a stage for its host, every micro-batch */
     double               step_s, byte_s; /* of a transfer to the next run or back: start-up, and of every byte */
     bool                 held;           /* transfers hold up the sender */
+    double
+        enough_s; /* a chain that takes longer tells enough: none that takes longer still is looked for; 0: all are */
 } pdl__runs_t;
 
 /* Until the last backward pass (inference: forward pass) of the first stage is over. Replaying the passes never takes less; it

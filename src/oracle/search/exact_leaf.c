@@ -74,9 +74,9 @@ void pdl__visit_order(pdl__visit_t *v, int order)
     v->c = v->in_order[order];
 }
 
-double pdl__visit_bubble(const pdl__visit_t *v)
+double pdl__visit_bubble(const pdl__visit_t *v, double enough_s)
 {
-    pdl__runs_t runs = {.c = &v->c, .profile = v->profile, .cut = v->cut.virtual_stages};
+    pdl__runs_t runs = {.c = &v->c, .profile = v->profile, .cut = v->cut.virtual_stages, .enough_s = enough_s};
     double      seconds;
 
     if (v->c.pipeline == 1 || pdl__pipeline_seconds(&runs, &seconds, NULL)) return 0;

@@ -62,7 +62,8 @@ pdl_status_t pdl__visit_leaf(pdl__visit_t *v, pdl__leaf_t *leaf);
 /* Memory with the schedule that takes least. */
 pdl_status_t pdl__visit_least_memory(pdl__visit_t *v, double *bytes);
 
-/* The longest chain of passes of the schedule, as if transfers took no time; 0 where it is not known. */
-double pdl__visit_bubble(const pdl__visit_t *v);
+/* The longest chain of passes of the schedule, as if transfers took no time, or one that takes longer than enough_s where that is not 0;
+   0 where it is not known. */
+double pdl__visit_bubble(const pdl__visit_t *v, double enough_s);
 
 #endif

@@ -116,14 +116,17 @@ static pdl_status_t add_strategy(const pdl_oracle_t *oracle, const pdl_request_t
     pdl_preset_options_t options = {.published = oracle->p.published_forms, .spatial_until = r->spatial_until};
     int                  layer, layers = pdl_model_layer_count(oracle->model);
     int64_t              limit = pdl_preset_limit(oracle->model, strategy, &options, &layer);
+    int64_t              heads = pdl_strategy_splits_twice(strategy) ? pdl_preset_heads(oracle->model) : 0;
     pdl_strategy_mesh_t  mesh = {0};
     pdl_status_t         status = PDL_OK;
 
     /* Nothing that could be split in space, or by its tokens. */
     if (pdl_strategy_has(strategy, PDL_AXIS_SPATIAL) && layer < 0) return PDL_OK;
+    if (pdl_strategy_splits_twice(strategy) && heads == 0) return PDL_OK;
     while (pdl_strategy_next_mesh(strategy, r->pe, layers, &mesh) && !status) {
         pdl_config_t config = pdl_config_on(strategy, &mesh);
         if (mesh.inner > limit || mesh.pipeline > layers - 1 || mesh.data > r->batch) continue;
+        if (heads % (mesh.inner * mesh.context) != 0) continue;
         config.batch = r->batch;
         config.optimizer = r->optimizer;
         config.precision = r->precision;
@@ -145,6 +148,7 @@ static int by_layers(const pdl__node_t *a, const pdl__node_t *b)
 
     if (x != y) return x < y ? -1 : 1;
     if (inner != other) return inner < other ? -1 : 1;
+    if (a->config.tensor != b->config.tensor) return a->config.tensor < b->config.tensor ? -1 : 1;
     return b->config.sequence_parallel - a->config.sequence_parallel;
 }
 

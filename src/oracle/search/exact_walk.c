@@ -38,6 +38,16 @@ static bool beyond(const pdl__visit_t *v, double seconds)
     return !v->walk->exhaustive && score_of(v, seconds * ROUNDING, NULL) > threshold_of(v->walk);
 }
 
+/* A step that takes longer is beyond; 0: not known. */
+static double enough_seconds(const pdl__visit_t *v)
+{
+    double threshold = threshold_of(v->walk);
+
+    return v->walk->request->goal == PDL_GOAL_TIME && isfinite(threshold)
+               ? threshold / (score_of(v, 1, NULL) * ROUNDING * ROUNDING)
+               : 0;
+}
+
 static const pdl_sums_t *all_layers(const pdl__visit_t *v)
 {
     return &v->profile->prefix[v->profile->partition->layer_count];
@@ -166,7 +176,7 @@ static bool breaks_bounds(pdl__visit_t *v, const pdl__leaf_t *leaf)
                                                   ? least_divided(v, pass_s)
                                                   : least_seconds(v, pass_s, v->c.virtual_stages > 1);
 
-    return fmax(fmax(passes, pdl__visit_bubble(v)), exchange_seconds(v)) * ROUNDING > leaf->total_s ||
+    return fmax(fmax(passes, pdl__visit_bubble(v, 0)), exchange_seconds(v)) * ROUNDING > leaf->total_s ||
            (leaf->fits && !some_schedule_fits(v));
 }
 
@@ -204,7 +214,7 @@ static void visit_schedule(pdl__visit_t *v, pdl_pipeline_schedule_t schedule, in
         v->leaf += leaves;
         return;
     }
-    if (v->config.pipeline > 1 && !walk->exhaustive && beyond(v, pdl__visit_bubble(v))) {
+    if (v->config.pipeline > 1 && !walk->exhaustive && beyond(v, pdl__visit_bubble(v, enough_seconds(v)))) {
         remove_by(v, PDL_BOUND_BUBBLE, leaves);
         return;
     }

@@ -92,7 +92,7 @@ bool pdl__splits_layers_on(const pdl_strategy_t *strategy, bool data)
 {
     return !strategy->per_layer && !pdl_strategy_has(strategy, PDL_AXIS_PIPELINE) &&
            pdl_strategy_has(strategy, PDL_AXIS_DATA) == data &&
-           (pdl_strategy_has(strategy, PDL_AXIS_TENSOR) || pdl_strategy_has(strategy, PDL_AXIS_SPATIAL));
+           pdl_strategy_has(strategy, PDL_AXIS_TENSOR) != pdl_strategy_has(strategy, PDL_AXIS_SPATIAL);
 }
 
 /* The modes of a preset; one that the model does not allow is left out. */

@@ -17,12 +17,14 @@ static int64_t smallest_divisor(int64_t n)
     return n;
 }
 
-/* Whether some size of the inner axis divides the key-value heads, whole groups of which every device gets. */
-static bool heads_divide(int64_t heads, int64_t pe, bool two_axes)
+/* Whether some size of the inner axis, or of several together, divides the key-value heads, whole groups of which every device gets. */
+static bool heads_divide(int64_t heads, int64_t pe, const pdl_strategy_t *strategy)
 {
-    if (!two_axes) return heads % pe == 0;
-    for (int64_t t = 2; t < pe && t <= heads; t++)
-        if (pe % t == 0 && heads % t == 0) return true;
+    bool twice = pdl_strategy_splits_twice(strategy);
+
+    if (!pdl_strategy_is_hybrid(strategy)) return heads % pe == 0;
+    for (int64_t t = 2; t <= (twice ? pe : pe - 1) && t <= heads; t++)
+        if (pe % t == 0 && heads % t == 0 && (!twice || smallest_divisor(t) < t)) return true;
     return false;
 }
 
@@ -55,7 +57,7 @@ void pdl__describe_refusal(pdl__searcher_t *s)
     if (smallest > limit)
         snprintf(reason, size, "at most %lld devices%s (layer %s has %s)", (long long)limit,
                  two ? " may share a layer" : "", l->name, what);
-    else if (pdl_layer_traits(l)->shared == PDL_SHARED_HEADS && !heads_divide(l->kv_heads, pe, two))
+    else if (pdl_layer_traits(l)->shared == PDL_SHARED_HEADS && !heads_divide(l->kv_heads, pe, strategy))
         snprintf(reason, size, "layer %s has %s: %s", l->name, what,
                  two ? "no divisor of the number of devices divides them"
                      : "the number of devices does not divide them");

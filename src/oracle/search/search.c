@@ -14,6 +14,7 @@
 const char *const pdl_goal_names[PDL_GOAL_COUNT] = {"time", "memory", "cost", "energy"};
 
 enum { MOST_MICRO_BATCH = 16, MOST_VIRTUAL_STAGES = 4 }; /* of a pipeline */
+enum { LEAST_NODE = 8 };
 
 pdl_request_t pdl_request_default(void)
 {
@@ -257,6 +258,17 @@ static void show_mesh(pdl__searcher_t *s, const pdl_strategy_t *strategy)
     s->best->config.batch = 0;
 }
 
+/* Whether a mesh is for the rules. Channels stay in a node (or 8 devices, where nodes are smaller), tokens beside them too, unless
+   channels fill more than half of it. */
+static bool worth_trying(const pdl__searcher_t *s, const pdl_strategy_t *strategy, const pdl_strategy_mesh_t *mesh)
+{
+    int64_t node = pdl_system_group_size(s->oracle->system, 0);
+
+    if (!pdl_strategy_splits_twice(strategy)) return true;
+    if (node < LEAST_NODE) node = LEAST_NODE;
+    return mesh->inner <= node && (mesh->inner * mesh->context <= node || 2 * mesh->inner > node);
+}
+
 /* Meshes whose inner axis is too large for some layer are left out. */
 static void enumerate(pdl__searcher_t *s, const pdl_strategy_t *strategy)
 {
@@ -265,11 +277,13 @@ static void enumerate(pdl__searcher_t *s, const pdl_strategy_t *strategy)
                                     .spatial_until = s->request->spatial_until};
     int                  layer;
     int64_t              limit = pdl_preset_limit(model, strategy, &options, &layer);
+    int64_t              heads = pdl_strategy_splits_twice(strategy) ? pdl_preset_heads(model) : 0;
     pdl_strategy_mesh_t  mesh = {0};
 
     while (pdl_strategy_next_mesh(strategy, s->request->pe, pdl_model_layer_count(model), &mesh) && !s->status &&
            !pdl__search_stopped(s))
-        if (mesh.inner <= limit) consider_mesh(s, config_on(s, strategy, &mesh));
+        if (mesh.inner <= limit && heads % (mesh.inner * mesh.context) == 0 && worth_trying(s, strategy, &mesh))
+            consider_mesh(s, config_on(s, strategy, &mesh));
 }
 
 pdl_status_t pdl__search_strategy(pdl__searcher_t *s, const pdl_strategy_t *strategy, pdl_candidate_t *candidate)

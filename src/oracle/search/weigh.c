@@ -131,9 +131,13 @@ void pdl__replay_config(pdl__searcher_t *s, const pdl_config_t *config)
 
 double pdl__least_seconds(const pdl__searcher_t *s, const pdl_config_t *config)
 {
+    /* Where a step takes longer, its time alone makes it worse than the best. */
+    double enough_s = s->best->possible && s->request->goal == PDL_GOAL_TIME
+                          ? s->best->score / pdl__least_score(s, config, 1) * (1 + 1e-9)
+                          : 0;
     double seconds;
 
-    return pdl__replay_bound(s->oracle, config, &seconds) ? 0 : seconds;
+    return pdl__replay_bound(s->oracle, config, enough_s, &seconds) ? 0 : seconds;
 }
 
 bool pdl__is_beaten(const pdl__searcher_t *s, const pdl_config_t *config, double seconds)

@@ -135,7 +135,7 @@ static void set_places(pdl__exported_t *x)
     x->tensor = pdl_mesh_extent(mesh, PDL_AXIS_TENSOR);
     x->pipeline = pdl_mesh_extent(mesh, PDL_AXIS_PIPELINE);
     x->context =
-        strategy != NULL && strategy->width == PDL_WIDTH_TOKENS ? pdl_mesh_extent(mesh, PDL_AXIS_SPATIAL) : 1;
+        strategy != NULL && pdl_strategy_splits_tokens(strategy) ? pdl_mesh_extent(mesh, PDL_AXIS_SPATIAL) : 1;
     x->overlaps = x->data > 1 && (x->what->parameters == NULL || x->what->parameters->overlap_gradients != 0);
     x->outer = pipeline < 0 || data < 0 || pipeline < data;
     x->micro = x->plan->batch / x->data / x->plan->micro_batches;
