@@ -125,7 +125,7 @@ names=$(sed -n 's/.*unknown strategy "diagonal": use //p' err | tr -d ',' | sed 
 [ "$(wc -w <<<"$names")" -ge 14 ] || fail "no list of strategies"
 for verb in plan train; do
     expect 0 $verb --help-all
-    for name in $names; do grep -qE "(^|[ ,])${name/+/[+]}([ ,)]|$)" out || fail "$verb --help-all does not name $name"; done
+    for name in $names; do grep -qE "(^|[ ,])${name//+/[+]}([ ,)]|$)" out || fail "$verb --help-all does not name $name"; done
 done
 
 expect 2 pln
