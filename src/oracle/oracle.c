@@ -239,6 +239,7 @@ pdl_status_t pdl_oracle_layer_seconds(const pdl_oracle_t *oracle, int index, dou
                                 .weights = (double)layer->weights,
                                 .out_channels = (double)layer->out.channels,
                                 .in_channels = (double)layer->in.channels,
+                                .experts_over = 1,
                                 .replication = 1};
     pdl_compute_cost_t cost;
     pdl_status_t       status = pdl_system_check_precision(oracle->system, precision);

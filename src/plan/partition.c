@@ -141,8 +141,23 @@ static void emit_halo(pdl_compiler_t *c, int index, int axis, const pdl_placemen
     emit(c, transfer);
 }
 
-/* Exchanges that belong to the operation itself: expert dispatch, split softmax, normalisation statistics. */
-static void emit_intrinsic(pdl_compiler_t *c, int index, int axis, pdl_mode_t mode)
+/* Elements of a sample that the ranks of an axis together read, the cuts of other axes applied. */
+static double read_together(const pdl_compiler_t *c, const pdl_layer_t *layer, const pdl_placement_t *reads,
+                            int axis)
+{
+    const pdl_mesh_t *mesh = &c->plan->mesh;
+    pdl_shape_t       shape = layer->in;
+    double            samples = 1;
+
+    for (int a = 0; a < mesh->axis_count; a++)
+        if (a != axis && pdl_axis_splits(&mesh->axis[a]))
+            cut_dimension(&shape, &samples, reads[a], mesh->axis[a].size);
+    return (double)pdl_shape_elements(&shape);
+}
+
+/* Exchanges that belong to the operation itself: expert dispatch, split softmax, normalisation statistics. Replicas that share experts
+   bring their own samples. */
+static void emit_intrinsic(pdl_compiler_t *c, int index, int axis, pdl_mode_t mode, const pdl_placement_t *reads)
 {
     const pdl_layer_t  *layer = pdl_model_layer(c->plan->model, index);
     const pdl_traits_t *traits = pdl_layer_traits(layer);
@@ -153,7 +168,8 @@ static void emit_intrinsic(pdl_compiler_t *c, int index, int axis, pdl_mode_t mo
 
     if (traits->work == PDL_WORK_EXPERTS && mode == PDL_MODE_EXPERT) {
         transfer.primitive = PDL_ALLTOALL;
-        transfer.elements = samples * pdl_layer_expert_rows(layer) * (double)pdl_shape_elements(&layer->in);
+        transfer.elements = samples * pdl_layer_expert_rows(layer) * read_together(c, layer, reads, axis);
+        if (!pdl_axis_splits(&c->plan->mesh.axis[axis])) transfer.elements *= (double)c->plan->mesh.axis[axis].size;
         for (int i = 0; i < (training ? 4 : 2); i++) {
             transfer.phase = i < 2 ? PDL_PHASE_FORWARD : PDL_PHASE_BACKWARD;
             emit(c, transfer);
@@ -201,6 +217,22 @@ static void apply_rule(pdl_local_t *local, const pdl_rule_t *rule, pdl_mode_t mo
     if (mode == PDL_MODE_CHANNEL) local->in_channels *= rule->share;
 }
 
+/* Replicas that share experts out have as many tokens together as before: what each computes is the same, but where some have more
+   experts. Their gradients are complete. */
+static void share_experts(pdl_local_t *local, const pdl_layer_t *layer, int64_t size, double *bias)
+{
+    double share = (double)pdl_block_max(layer->experts, size) / (double)layer->experts;
+    double more = share * (double)size;
+
+    local->weights *= share;
+    *bias *= share;
+    local->share_forward *= more;
+    local->share_backward_data *= more;
+    local->share_backward_weight *= more;
+    local->experts_over *= (double)size;
+    local->split = true;
+}
+
 /* What a layer does on one axis; PASS is replaced by what it stands for. */
 static pdl_status_t axis_rule(const pdl_compiler_t *c, int index, int a, pdl_mode_t *mode, pdl_rule_t *rule)
 {
@@ -235,13 +267,16 @@ void pdl_compile_layer(pdl_compiler_t *c, int index)
                            .weights = (double)layer->weights,
                            .out_channels = (double)layer->out.channels,
                            .in_channels = (double)layer->in.channels,
+                           .experts_over = 1,
                            .replication = 1,
                            .first_transfer = c->partition->transfer_count};
     for (int a = 0; a < mesh->axis_count && !c->status; a++) {
         pdl_rule_t rule = {.share = 1};
-        /* Samples of one replica are what the micro-batch counts, so nothing is divided on a data axis. */
-        if (mesh->axis[a].kind == PDL_AXIS_DATA && mesh->axis[a].size > 1) local->gradient_axes |= 1u << a;
-        mode[a] = mesh->axis[a].kind == PDL_AXIS_DATA ? PDL_MODE_SAMPLE : PDL_MODE_REPLICATE;
+        /* Samples of one replica are what the micro-batch counts, so none are divided on a data axis. */
+        bool data = mesh->axis[a].kind == PDL_AXIS_DATA, experts = pdl_plan_shares_experts(c->plan, index, a);
+        if (data && mesh->axis[a].size > 1 && !experts) local->gradient_axes |= 1u << a;
+        mode[a] = experts ? PDL_MODE_EXPERT : data ? PDL_MODE_SAMPLE : PDL_MODE_REPLICATE;
+        if (experts) share_experts(local, layer, mesh->axis[a].size, &bias);
         if (!pdl_axis_splits(&mesh->axis[a])) continue;
         c->status = axis_rule(c, index, a, &mode[a], &rule);
         if (c->status) return;
@@ -258,7 +293,7 @@ void pdl_compile_layer(pdl_compiler_t *c, int index)
     for (int a = 0; a < mesh->axis_count; a++) {
         if (mesh->axis[a].size == 1) continue;
         if (mode[a] == PDL_MODE_SPACE && layer->input_count) emit_halo(c, index, a, layouts.reads, widened);
-        emit_intrinsic(c, index, a, mode[a]);
+        emit_intrinsic(c, index, a, mode[a], layouts.reads);
     }
     local->y_elements = local_elements(c, &layer->out, local->out, -1) / local->samples;
     local->transfer_count = c->partition->transfer_count - local->first_transfer;

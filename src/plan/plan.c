@@ -2,6 +2,7 @@
  * Making, copying and checking plans.
  */
 #include "plan/blocks.h"
+#include <paradl/model/traits.h>
 #include <paradl/plan/collectives.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,20 +136,37 @@ static pdl_status_t check_modes(const pdl_plan_t *plan)
     return PDL_OK;
 }
 
+bool pdl_plan_shares_experts(const pdl_plan_t *plan, int layer, int axis)
+{
+    return plan->mesh.axis[axis].kind == PDL_AXIS_DATA && plan->mesh.axis[axis].size > 1 &&
+           plan->modes[layer].on[axis] == PDL_MODE_EXPERT &&
+           pdl_layer_traits(pdl_model_layer(plan->model, layer))->shared == PDL_SHARED_EXPERTS;
+}
+
+int pdl_plan_expert_axis(const pdl_plan_t *plan)
+{
+    for (int a = plan->mesh.axis_count - 1; a >= 0; a--)
+        for (int i = 0; plan->mesh.axis[a].kind == PDL_AXIS_DATA && i < pdl_model_layer_count(plan->model); i++)
+            if (pdl_plan_shares_experts(plan, i, a)) return a;
+    return -1;
+}
+
 /* Heads and experts that several axes share out: none of their ranks together may be left without. */
 static pdl_status_t check_shared(const pdl_plan_t *plan)
 {
-    int splits = 0;
+    int axes = 0;
 
-    for (int a = 0; a < plan->mesh.axis_count; a++) splits += pdl_axis_splits(&plan->mesh.axis[a]);
-    for (int i = 0; splits > 1 && i < pdl_model_layer_count(plan->model); i++) {
+    for (int a = 0; a < plan->mesh.axis_count; a++)
+        axes += plan->mesh.axis[a].size > 1 && plan->mesh.axis[a].kind != PDL_AXIS_PIPELINE;
+    for (int i = 0; axes > 0 && i < pdl_model_layer_count(plan->model); i++) {
         const pdl_layer_t *layer = pdl_model_layer(plan->model, i);
         int64_t            heads = 1, experts = 1;
         for (int a = 0; a < plan->mesh.axis_count; a++) {
             pdl_mode_t mode = (pdl_mode_t)plan->modes[i].on[a];
-            if (!pdl_axis_splits(&plan->mesh.axis[a])) continue;
-            if (mode == PDL_MODE_HEADS) heads *= plan->mesh.axis[a].size;
-            if (mode == PDL_MODE_EXPERT) experts *= plan->mesh.axis[a].size;
+            bool       splits = pdl_axis_splits(&plan->mesh.axis[a]);
+            if (splits && mode == PDL_MODE_HEADS) heads *= plan->mesh.axis[a].size;
+            if ((splits && mode == PDL_MODE_EXPERT) || pdl_plan_shares_experts(plan, i, a))
+                experts *= plan->mesh.axis[a].size;
         }
         if (heads > 1 && heads > layer->kv_heads)
             return pdl_error(

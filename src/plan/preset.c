@@ -210,10 +210,27 @@ static void fill(pdl_plan_t *plan, int a, pdl_mode_t mode)
     for (int i = 0; i < pdl_model_layer_count(plan->model); i++) plan->modes[i].on[a] = (uint8_t)mode;
 }
 
+/* Every layer splits samples, but mixtures, whose experts are shared out. */
+static pdl_status_t apply_experts(pdl_plan_t *plan, int a)
+{
+    bool found = plan->mesh.axis[a].size == 1;
+
+    for (int i = 0; i < pdl_model_layer_count(plan->model); i++) {
+        if (shared_mode(pdl_model_layer(plan->model, i)) != PDL_MODE_EXPERT) continue;
+        plan->modes[i].on[a] = PDL_MODE_EXPERT;
+        found = true;
+    }
+    if (found) return PDL_OK;
+    return pdl_error(PDL_ERR_LIMIT, "model %s has no mixture of experts, which could be shared out",
+                     pdl_model_name(plan->model));
+}
+
 static pdl_status_t apply_axis(pdl_plan_t *plan, int a, pdl_width_t width, const pdl_preset_options_t *options)
 {
     switch (plan->mesh.axis[a].kind) {
-    case PDL_AXIS_DATA: fill(plan, a, PDL_MODE_SAMPLE); return PDL_OK;
+    case PDL_AXIS_DATA:
+        fill(plan, a, PDL_MODE_SAMPLE);
+        return options->expert_axis > 0 && options->expert_axis == a ? apply_experts(plan, a) : PDL_OK;
     case PDL_AXIS_SPATIAL:
         if (width == PDL_WIDTH_TOKENS || width == PDL_WIDTH_PAIRS)
             return apply_tokens(plan, a, options->keep_small);

@@ -376,6 +376,51 @@ static void tokens_beside_pairs(void)
     pdl_model_destroy(model);
 }
 
+static const char mixture[] = "paradl: model/1\nname: mixture\ninput: {tokens: 6, vocabulary: 11}\nlayers:\n"
+                              "  - embedding: {name: wte, out: 8}\n"
+                              "  - moe: {name: m, experts: 8, top_k: 2, hidden: 10, gated: true}\n"
+                              "  - linear: {name: head, out: 11}\n  - cross_entropy: {name: loss}\n";
+
+/* Replicas that share experts out send each other the tokens of all of them, and sum gradients of experts with the others alone. */
+static void experts_of_replicas(void)
+{
+    const pdl_mesh_t           mesh = {{{PDL_AXIS_DATA, 3, 0}, {PDL_AXIS_DATA, 4, 0}}, 2};
+    const pdl_preset_options_t options = {.expert_axis = 1};
+    pdl_model_t               *model = read_model(mixture);
+    pdl_plan_t                *plan;
+    double                     elements;
+
+    REQUIRE_OK(pdl_plan_create(model, &mesh, 24, &plan));
+    CHECK_OK(pdl_plan_apply_preset(plan, "data", &options));
+    CHECK_INT(pdl_plan_expert_axis(plan), 1);
+    pdl_partition_t *p = compile(plan, 2);
+    int              m = pdl_model_find_layer(model, "m"), head = pdl_model_find_layer(model, "head");
+    CHECK_INT(count(p, "m", PDL_PHASE_FORWARD, PDL_ALLTOALL, &elements), 2);
+    CHECK_NEAR(elements, 2 * 4 * 2 * 2 * 6 * 8, 0);
+    CHECK_INT(count(p, "m", PDL_PHASE_BACKWARD, PDL_ALLTOALL, NULL), 2);
+    CHECK_INT(total(p, PDL_PHASE_FORWARD) + total(p, PDL_PHASE_BACKWARD), 4);
+    for (int i = 0; i < p->first_gradient; i++) CHECK_INT(p->transfers[i].axis, 1);
+    CHECK_INT(p->local[m].gradient_axes, 1);
+    CHECK_INT(p->local[head].gradient_axes, 3);
+    CHECK_NEAR(p->local[m].weights, (double)pdl_model_layer(model, m)->weights / 4, 1e-12);
+    CHECK_NEAR(p->local[m].experts_over, 4, 0);
+    CHECK_NEAR(p->local[m].share_forward, 1, 0);
+    pdl_partition_destroy(p);
+    pdl_plan_destroy(plan);
+    /* Nine ranks have no expert each; a network without mixtures has none to share out. */
+    const pdl_mesh_t wide = {{{PDL_AXIS_PIPELINE, 1, 0}, {PDL_AXIS_DATA, 9, 0}}, 2};
+    REQUIRE_OK(pdl_plan_create(model, &wide, 18, &plan));
+    CHECK_OK(pdl_plan_apply_preset(plan, "data", &options));
+    CHECK_ERROR(pdl_plan_check(plan), "layer m has 8 experts");
+    pdl_plan_destroy(plan);
+    pdl_model_destroy(model);
+    model = load_model("lenet");
+    REQUIRE_OK(pdl_plan_create(model, &mesh, 24, &plan));
+    CHECK_ERROR(pdl_plan_apply_preset(plan, "data", &options), "no mixture of experts");
+    pdl_plan_destroy(plan);
+    pdl_model_destroy(model);
+}
+
 static void inference_has_no_backward(void)
 {
     made_t m = make("gpt2-124m", "data+tensor", PDL_AXIS_TENSOR, 2, 4, false, false, 2);
@@ -556,6 +601,7 @@ int main(void)
     RUN(transformer_pairs);
     RUN(sequence_parallel_pairs);
     RUN(tokens_beside_pairs);
+    RUN(experts_of_replicas);
     RUN(inference_has_no_backward);
     RUN(statistics_of_synchronised_norms);
     RUN(sizes_equal_enumeration);

@@ -117,7 +117,9 @@ static pdl_mode_t draw_mode(const pdl_layer_t *layer, const pdl_mesh_t *mesh, in
                                         PDL_MODE_PASS,       PDL_MODE_REPLICATE, PDL_MODE_SAMPLE,  PDL_MODE_SPACE};
     const pdl_axis_t       *axis = &mesh->axis[a];
 
-    if (axis->kind == PDL_AXIS_DATA) return PDL_MODE_SAMPLE;
+    if (axis->kind == PDL_AXIS_DATA)
+        return layer->type == PDL_LAYER_MOE && layer->experts >= axis->size && between(0, 1) ? PDL_MODE_EXPERT
+                                                                                             : PDL_MODE_SAMPLE;
     for (int attempt = 0; attempt < 20; attempt++) {
         pdl_mode_t mode = axis->kind == PDL_AXIS_SPATIAL ? spatial[between(0, 4)] : tensor[between(0, 7)];
         if (layer->type == PDL_LAYER_MOE && axis->kind == PDL_AXIS_TENSOR && between(0, 1)) mode = PDL_MODE_EXPERT;

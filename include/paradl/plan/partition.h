@@ -29,23 +29,24 @@ typedef struct pdl_transfer {
 
 /* What the busiest rank holds and computes of one layer, for one micro-batch. */
 typedef struct pdl_local {
-    double          samples;
-    double          share_forward; /* of the layer's flop per sample */
-    double          share_backward_data, share_backward_weight;
-    double          x_elements, y_elements; /* local, per sample; x as it is read, all inputs */
-    double          gathered_elements;      /* of x, per sample: copies made by gathering what other ranks hold */
-    unsigned        gathered_inputs;        /* bit per input of which there is such a copy */
-    double          weights;                /* local elements */
-    double          out_channels, in_channels; /* local, for the efficiency of narrow kernels */
-    bool            split;       /* in filter, channel, heads, vocabulary or expert mode on some axis */
-    bool            split_space; /* in space mode on some axis */
-    double          replication; /* ranks (over non-data axes) that compute the same thing */
-    int             first_transfer, transfer_count; /* its forward and backward transfers in `transfers` */
-    unsigned        gradient_axes;                  /* axes over which its dw is partial */
-    pdl_placement_t out[PDL_MAX_AXES];              /* placement of y */
-    pdl_placement_t reads[PDL_MAX_AXES];            /* of every input, when the operation starts */
-    pdl_placement_t dx[PDL_MAX_AXES];               /* of their gradients, as the operation leaves them */
-    uint8_t         mode[PDL_MAX_AXES];             /* pdl_mode_t on each axis; PASS is resolved */
+    double   samples;
+    double   share_forward; /* of the layer's flop per sample */
+    double   share_backward_data, share_backward_weight;
+    double   x_elements, y_elements;    /* local, per sample; x as it is read, all inputs */
+    double   gathered_elements;         /* of x, per sample: copies made by gathering what other ranks hold */
+    unsigned gathered_inputs;           /* bit per input of which there is such a copy */
+    double   weights;                   /* local elements */
+    double   out_channels, in_channels; /* local, for the efficiency of narrow kernels */
+    double   experts_over; /* replicas that share the experts out, and each other's tokens; 1: every one has all */
+    bool     split;        /* in filter, channel, heads, vocabulary or expert mode on some axis */
+    bool     split_space;  /* in space mode on some axis */
+    double   replication;  /* ranks (over non-data axes) that compute the same thing */
+    int      first_transfer, transfer_count; /* its forward and backward transfers in `transfers` */
+    unsigned gradient_axes;                  /* axes over which its dw is partial */
+    pdl_placement_t out[PDL_MAX_AXES];       /* placement of y */
+    pdl_placement_t reads[PDL_MAX_AXES];     /* of every input, when the operation starts */
+    pdl_placement_t dx[PDL_MAX_AXES];        /* of their gradients, as the operation leaves them */
+    uint8_t         mode[PDL_MAX_AXES];      /* pdl_mode_t on each axis; PASS is resolved */
 } pdl_local_t;
 
 typedef struct pdl_partition {

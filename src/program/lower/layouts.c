@@ -176,9 +176,8 @@ pdl_status_t pdl__layouts_create(const pdl_plan_t *plan, int64_t rank, int64_t s
         return status;
     }
     l->trivial = true;
-    for (int a = 0; a < plan->mesh.axis_count; a++)
-        l->trivial &= plan->mesh.axis[a].size == 1 || plan->mesh.axis[a].kind == PDL_AXIS_DATA ||
-                      plan->mesh.axis[a].kind == PDL_AXIS_PIPELINE;
+    for (int a = 0; a < plan->mesh.axis_count; a++) l->trivial &= !pdl_axis_splits(&plan->mesh.axis[a]);
+    l->trivial &= pdl_plan_expert_axis(plan) < 0;
     status = place_layers(l, count);
     if (!status) status = pdl__known_moves_create(&l->moves);
     if (!status) status = find_first(l);

@@ -66,14 +66,14 @@ pdl_status_t pdl__local_layer(const pdl__layouts_t *l, int index, const pdl_regi
     return PDL_OK;
 }
 
-/* Blocks nest as those of channels do. */
-static pdl_range_t block_over(const pdl__layouts_t *l, unsigned axes, int64_t count, const int64_t *coordinates)
+/* A block of each of these axes inside of that of the one before it. */
+static pdl_range_t block_over(const pdl__layouts_t *l, unsigned axes, const int *order, int axis_count,
+                              int64_t count, const int64_t *coordinates)
 {
-    int         axis[PDL_MAX_AXES], cuts = pdl_layout_nesting(&l->plan->mesh, true, axis);
     pdl_range_t range = {0, count};
 
-    for (int i = 0; i < cuts; i++) {
-        int     a = axis[i];
+    for (int i = 0; i < axis_count; i++) {
+        int     a = order[i];
         int64_t low, high;
         if (!(axes >> a & 1)) continue;
         pdl_block_range(range.high - range.low, l->plan->mesh.axis[a].size, coordinates[a], &low, &high);
@@ -82,15 +82,22 @@ static pdl_range_t block_over(const pdl__layouts_t *l, unsigned axes, int64_t co
     return range;
 }
 
+/* Nests as channels do, which a table that is tied to a head is cut by. */
 pdl_range_t pdl__vocabulary_rows(const pdl__layouts_t *l, int index, const int64_t *coordinates)
 {
-    return block_over(l, pdl__layouts_axes(l, index, PDL_MODE_VOCABULARY),
+    int axis[PDL_MAX_AXES], count = pdl_layout_nesting(&l->plan->mesh, true, axis);
+
+    return block_over(l, pdl__layouts_axes(l, index, PDL_MODE_VOCABULARY), axis, count,
                       pdl_model_layer(l->plan->model, index)->vocabulary, coordinates);
 }
 
+/* In mesh order, so that the experts of a group's ranks follow one another. */
 pdl_range_t pdl__experts(const pdl__layouts_t *l, int index, const int64_t *coordinates)
 {
-    return block_over(l, pdl__layouts_axes(l, index, PDL_MODE_EXPERT),
+    int axis[PDL_MAX_AXES];
+
+    for (int a = 0; a < l->plan->mesh.axis_count; a++) axis[a] = a;
+    return block_over(l, pdl__layouts_axes(l, index, PDL_MODE_EXPERT), axis, l->plan->mesh.axis_count,
                       pdl_model_layer(l->plan->model, index)->experts, coordinates);
 }
 
