@@ -33,7 +33,8 @@ typedef struct pdl_plan_slot {
 typedef struct pdl_case {
     int64_t         pe, pipeline, data, inner; /* inner: tensor and spatial axes together */
     int64_t         pipeline_stride, data_stride, inner_stride;
-    int                     part_order; /* of a machine with several kinds of devices */
+    int             part_order;          /* of a machine with several kinds of devices */
+    int64_t         experts;             /* replicas that share experts out, neighbours; 1: none do */
     int64_t         outer, outer_stride; /* of these, the spatial one beside a tensor axis; 0: one axis only */
     int64_t         batch, micro_batches;
     double          micro_batch; /* samples per replica and micro-batch */
@@ -121,9 +122,14 @@ static inline uint64_t pdl__mix_text(uint64_t hash, const char *text)
 void pdl__oracle_forget_profiles(pdl_oracle_t *oracle);
 void pdl__oracle_forget(pdl_oracle_t *oracle);
 
-/* The plan of a preset on a mesh, not yet checked. */
+/* The plan of a preset on a mesh, not yet checked. expert_axis: as in the options of a preset. */
 pdl_status_t pdl__plan_of_config(pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_mesh_t *mesh,
-                                 pdl_plan_t **plan);
+                                 int expert_axis, pdl_plan_t **plan);
+/* Elements of which a share is what one of the replicas keeps and updates: those of experts have fewer replicas. */
+static inline double pdl__shared_weights(const pdl_case_t *c, double weights, double expert_weights)
+{
+    return weights + (double)(c->experts - 1) * expert_weights;
+}
 pdl_status_t pdl__case_of_plan(pdl_oracle_t *oracle, const pdl_plan_t *plan, const pdl_dataset_t *dataset,
                                pdl_case_t *c);
 /* oracle->backend becomes what describes ops as the trainer would compute them: the backend of the system, or where that cannot be

@@ -190,6 +190,7 @@ pdl_status_t pdl__case_of_plan(pdl_oracle_t *oracle, const pdl_plan_t *plan, con
     c->inner = c->pe / c->pipeline / c->data;
     c->inner_stride = inner_axis(&plan->mesh) >= 0 ? pdl_mesh_stride(&plan->mesh, inner_axis(&plan->mesh)) : 1;
     c->data_stride = data_stride(&plan->mesh);
+    c->experts = pdl_plan_expert_axis(plan) < 0 ? 1 : plan->mesh.axis[pdl_plan_expert_axis(plan)].size;
     c->pipeline_stride = pipeline >= 0 ? pdl_mesh_stride(&plan->mesh, pipeline) : 1;
     c->spatial = pdl_mesh_extent(&plan->mesh, PDL_AXIS_SPATIAL) > 1;
     c->hybrid = c->data > 1 && c->inner > 1;

@@ -326,20 +326,31 @@ int64_t pdl_preset_limit(const pdl_model_t *model, const pdl_strategy_t *strateg
     return limit;
 }
 
-int64_t pdl_preset_heads(const pdl_model_t *model)
+/* The largest number that divides the units of every layer that ranks share out in this mode; 0: there is none. */
+static int64_t common_divisor(const pdl_model_t *model, pdl_mode_t mode)
 {
-    int64_t heads = 0;
+    int64_t divisor = 0;
 
     for (int i = 0; i < pdl_model_layer_count(model); i++) {
         const pdl_layer_t *layer = pdl_model_layer(model, i);
-        int64_t            rest = shared_mode(layer) == PDL_MODE_HEADS ? layer->kv_heads : 0;
+        int64_t            rest = shared_mode(layer) == mode ? layer_limit(layer, mode) : 0;
         while (rest > 0) {
-            int64_t next = heads % rest;
-            heads = rest;
+            int64_t next = divisor % rest;
+            divisor = rest;
             rest = next;
         }
     }
-    return heads;
+    return divisor;
+}
+
+int64_t pdl_preset_heads(const pdl_model_t *model)
+{
+    return common_divisor(model, PDL_MODE_HEADS);
+}
+
+int64_t pdl_preset_experts(const pdl_model_t *model)
+{
+    return common_divisor(model, PDL_MODE_EXPERT);
 }
 
 static void describe_space(const pdl_layer_t *layer, char *text, size_t size)

@@ -102,10 +102,11 @@ static void check_both_ways(bench_t *b, const pdl_dataset_t *dataset, const pdl_
         ++*compared;
     }
     if (test_failures != before)
-        printf("  (%s, %s, order %d: pipeline %lld data %lld spatial %lld tensor %lld, batch %lld in %lld; %s)\n",
+        printf("  (%s, %s, order %d: pipeline %lld data %lld spatial %lld tensor %lld experts %lld, batch %lld in "
+               "%lld; %s)\n",
                pdl_model_name(b->model), c->strategy->name, c->order, (long long)c->pipeline, (long long)c->data,
-               (long long)c->spatial, (long long)c->tensor, (long long)c->batch, (long long)c->micro_batches,
-               evaluated || planned ? pdl_error_message() : "both succeed");
+               (long long)c->spatial, (long long)c->tensor, (long long)c->experts, (long long)c->batch,
+               (long long)c->micro_batches, evaluated || planned ? pdl_error_message() : "both succeed");
     pdl_plan_destroy(plan);
 }
 
@@ -132,6 +133,32 @@ static void evaluate_equals_project(void)
             end(&b);
         }
     CHECK(compared > 100);
+}
+
+/* The same where replicas share experts out, in every order of axes, and of the exact search's steps no more than of all. */
+static void experts_of_replicas_too(void)
+{
+    static const char *const with_experts[] = {"data", "data+pipeline", "data+tensor", "3d"};
+    pdl_parameters_t         p;
+    int                      compared = 0;
+
+    pdl_parameters_default(&p);
+    for (int times = 0; times < 120; times++) {
+        p.overlap_gradients = between(0, 1);
+        p.shaped_kernels = between(0, 1);
+        bench_t      b = begin("mixtral-8x7b", times % 2 ? selene : abci, p);
+        pdl_config_t c = random_config();
+        c.strategy = pdl_strategy_find(with_experts[between(0, 3)]);
+        if (!pdl_strategy_has(c.strategy, PDL_AXIS_PIPELINE)) c.pipeline = 1;
+        c.tensor = pdl_strategy_has(c.strategy, PDL_AXIS_TENSOR) ? INT64_C(1) << between(0, 2) : 1;
+        c.spatial = 1;
+        c.experts = INT64_C(1) << between(1, 3);
+        c.data = c.experts * between(1, 3);
+        c.batch = c.data * c.micro_batches * between(1, 3);
+        check_both_ways(&b, NULL, &c, &compared);
+        end(&b);
+    }
+    CHECK(compared > 60);
 }
 
 /* The search plays quickly, and drops what cannot win by a bound: neither may differ from what the plan is said to take. */
@@ -297,6 +324,7 @@ int main(void)
     RUN(overlap_hides_all_but_the_last_bucket);
     RUN(limits_are_errors);
     RUN(largest_batch_is_the_border);
+    RUN(experts_of_replicas_too);
     pdl_system_destroy(abci);
     pdl_system_destroy(selene);
     return test_done();

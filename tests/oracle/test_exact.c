@@ -18,7 +18,7 @@ static const pdl_system_t *selene, *abci;
 static bool same_config(const pdl_config_t *a, const pdl_config_t *b)
 {
     return a->strategy == b->strategy && a->pipeline == b->pipeline && a->data == b->data &&
-           a->spatial == b->spatial && a->tensor == b->tensor && a->order == b->order &&
+           a->spatial == b->spatial && a->tensor == b->tensor && a->experts == b->experts && a->order == b->order &&
            a->micro_batches == b->micro_batches && a->schedule == b->schedule &&
            a->virtual_stages == b->virtual_stages && a->recompute == b->recompute && a->sharding == b->sharding &&
            a->optimizer_tier == b->optimizer_tier && a->sequence_parallel == b->sequence_parallel;
@@ -139,6 +139,32 @@ static void both_inner_axes(void)
     CHECK(found > 6);
 }
 
+/* Replicas that share experts out, as a choice. */
+static void experts_of_replicas(void)
+{
+    bool shared = false, whole = false;
+
+    for (int seed = 1; seed <= 8; seed++) {
+        pdl_parameters_t p;
+        random_seed = (uint64_t)seed * 15485863;
+        random_parameters(&p);
+        bench_t       b = begin("mixtral-8x7b", between(0, 1) ? selene : abci, p);
+        pdl_request_t request = random_request("mixtral-8x7b");
+        request.pe = INT64_C(1) << between(1, 5);
+        request.batch = request.pe * between(1, 2);
+        request.max_memory = seed % 2 ? 1e12 : 8e10;
+        pdl_exact_t *bounded = search(&b, &request, false, 2), *all = search(&b, &request, true, 1);
+        check_same(bounded, all);
+        CHECK_INT(all->broken, 0);
+        for (int i = 0; i < all->count; i++) *(all->best[i].config.experts > 1 ? &shared : &whole) = true;
+        if (test_failures > 0) printf("  (seed %d on %lld)\n", seed, (long long)request.pe);
+        pdl_exact_destroy(bounded);
+        pdl_exact_destroy(all);
+        end(&b);
+    }
+    CHECK(shared && whole);
+}
+
 /* Counts too: they are part of the certificate. */
 static void threads_change_nothing(void)
 {
@@ -237,6 +263,7 @@ int main(void)
     REQUIRE_OK(pdl_system_load("abci-v", &abci));
     RUN(bounded_is_exhaustive);
     RUN(both_inner_axes);
+    RUN(experts_of_replicas);
     RUN(threads_change_nothing);
     RUN(front_is_a_front);
     RUN(stopped_is_not_certified);

@@ -444,6 +444,40 @@ static void strategies_do_not_depend_on_each_other(void)
 }
 
 /* What leaves no plan is named, and by how much the closest misses it. */
+/* 93 GB of weights, of which 90 are experts, on devices of 80: replicas have to share them out. */
+static void mixtures_fit_by_their_experts(void)
+{
+    const pdl_system_t *dgx = NULL;
+    pdl_request_t       request = pdl_request_default();
+    pdl_search_t       *search = NULL;
+    pdl_parameters_t    p;
+    pdl_projection_t    whole;
+
+    REQUIRE_OK(pdl_system_load("dgx-h100", &dgx));
+    pdl_parameters_default(&p);
+    pdl_model_t  *model = NULL;
+    pdl_oracle_t *oracle = NULL;
+    REQUIRE_OK(pdl_model_load("mixtral-8x7b", &model));
+    REQUIRE_OK(pdl_oracle_create(model, dgx, &p, &oracle));
+    request.strategy = pdl_strategy_find("data");
+    request.pe = request.batch = 8;
+    request.precision = PDL_BF16;
+    request.run_mode = PDL_INFERENCE;
+    REQUIRE_OK(pdl_search_run(oracle, &request, &search));
+    const pdl_candidate_t *found = &search->candidates[0];
+    CHECK(found->possible && found->config.experts > 1);
+    pdl_config_t config = found->config;
+    config.experts = 1;
+    CHECK_OK(pdl_oracle_evaluate(oracle, &config, NULL, &whole));
+    CHECK(!whole.fits && whole.memory_bytes > 1.2 * found->projection.memory_bytes);
+    /* The plan says so, and is what was searched. */
+    CHECK(pdl_plan_expert_axis(found->plan) >= 0);
+    pdl_search_destroy(search);
+    pdl_oracle_destroy(oracle);
+    pdl_model_destroy(model);
+    pdl_system_destroy(dgx);
+}
+
 static void closest_plans(void)
 {
     static const struct {
@@ -523,6 +557,7 @@ int main(void)
     RUN(reasons_name_what_is_in_the_way);
     RUN(strategies_do_not_depend_on_each_other);
     RUN(closest_plans);
+    RUN(mixtures_fit_by_their_experts);
     RUN(what_is_not_replayed_is_said);
     return test_done();
 }

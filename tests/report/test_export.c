@@ -64,7 +64,7 @@ static pdl__exported_t *collect(const pdl_plan_t *plan, const pdl__exporter_t *e
     *x = (pdl__exported_t){.plan = plan, .framework = exporter->name, .folder = folder, .nodes = 1, .per_node = 8};
     x->net = pdl__export_network(plan->model);
     x->data = pdl_mesh_extent(&plan->mesh, PDL_AXIS_DATA);
-    x->tensor = pdl_mesh_extent(&plan->mesh, PDL_AXIS_TENSOR);
+    x->tensor = x->experts = pdl_mesh_extent(&plan->mesh, PDL_AXIS_TENSOR);
     x->pipeline = pdl_mesh_extent(&plan->mesh, PDL_AXIS_PIPELINE);
     x->micro = plan->batch / x->data / plan->micro_batches;
     x->outer = true;
@@ -312,6 +312,38 @@ static void tokens_and_channels_at_once(void)
     pdl_model_destroy(model);
 }
 
+/* Two tensor ranks of each of four replicas share experts out: eight ranks. */
+static void experts_of_replicas(void)
+{
+    const pdl_preset_options_t options = {.expert_axis = 1};
+    pdl_mesh_t                 mesh = {{{PDL_AXIS_DATA, 2, 0}, {PDL_AXIS_DATA, 4, 0}, {PDL_AXIS_TENSOR, 2, 0}}, 3};
+    pdl_model_t               *model = NULL;
+    const pdl_system_t        *system = NULL;
+    pdl_plan_t                *plan = NULL;
+    pdl_export_t what = {.projection = &projection, .model_name = "mixtral-8x7b", .system_name = "selene"};
+    char         path[128], text[16384] = {0};
+    FILE        *list = fopen("/dev/null", "w"), *file;
+
+    REQUIRE_OK(pdl_model_load("mixtral-8x7b", &model));
+    REQUIRE_OK(pdl_system_load("selene", &system));
+    REQUIRE_OK(pdl_plan_create(model, &mesh, 16, &plan));
+    REQUIRE_OK(pdl_plan_apply_preset(plan, "data+tensor", &options));
+    what.plan = plan;
+    what.system = system;
+    CHECK_OK(pdl_report_export(&what, "megatron", folder, list));
+    snprintf(path, sizeof(path), "%s/megatron_args.sh", folder);
+    file = fopen(path, "r");
+    REQUIRE(file != NULL);
+    CHECK(fread(text, 1, sizeof(text) - 1, file) > 0);
+    fclose(file);
+    CHECK(strstr(text, "--expert-model-parallel-size 8") != NULL);
+    CHECK(strstr(text, "--tensor-model-parallel-size 2") != NULL);
+    fclose(list);
+    pdl_plan_destroy(plan);
+    pdl_system_destroy(system);
+    pdl_model_destroy(model);
+}
+
 static void images_are_not_for_language_frameworks(void)
 {
     pdl_model_t        *model = NULL;
@@ -389,6 +421,7 @@ int main(void)
     RUN(what_is_not_expressed_is_named);
     RUN(a_folder_has_all_files);
     RUN(tokens_and_channels_at_once);
+    RUN(experts_of_replicas);
     RUN(images_are_not_for_language_frameworks);
     for (size_t i = 0; i < sizeof(made) / sizeof(made[0]); i++) {
         snprintf(path, sizeof(path), "%s/%s", folder, made[i]);

@@ -87,6 +87,16 @@ typedef struct pdl_comm_query {
     double                 bytes; /* as in pdl_transfer_t */
 } pdl_comm_query_t;
 
+/* Tokens go to ranks that have the experts they chose, or come back: `bytes` those of a rank's own tokens, of each of which so many
+   copies are sent. A token goes to every node that has one of its experts once, through the ports of its own, and from there to the
+   experts over the fabric; at most to so many nodes (0: any). Ranks are `stride` devices apart. */
+typedef struct pdl_expert_route {
+    double  ranks, bytes, chosen, most_nodes;
+    int64_t stride;
+} pdl_expert_route_t;
+double pdl_expert_route_seconds(const pdl_system_t *system, const pdl_parameters_t *parameters,
+                                const pdl_expert_route_t *route);
+
 /* What communications take. */
 typedef struct pdl_prices pdl_prices_t;
 struct pdl_prices {

@@ -232,6 +232,8 @@ int64_t pdl_preset_limit(const pdl_model_t *model, const pdl_strategy_t *strateg
 /* The largest number that divides the key-value heads of every attention layer, as the ranks must that share them out over all axes
    together; 0: there is no attention. */
 int64_t pdl_preset_heads(const pdl_model_t *model);
+/* The same of experts; 0: there is no mixture. */
+int64_t pdl_preset_experts(const pdl_model_t *model);
 /* What that layer has, of which the limit is made: "64 filters", "8 key-value heads for its 64 heads". */
 char *pdl_preset_describe_limit(const pdl_model_t *model, const pdl_strategy_t *strategy,
                                 const pdl_preset_options_t *options, int limiting_layer, char *text, size_t size);

@@ -327,8 +327,11 @@ static void expert_products(const pdl_compute_cost_t *cost, const pdl_layer_t *l
         *backward_s = kernel(cost, rate, products * flop, products * local->weights);
         return;
     }
-    double tokens = local->samples * (double)layer->in.extent[0], experts = fmax(1, (double)layer->experts);
-    double rows = tokens * pdl_layer_expert_rows(layer) / experts, all = experts * TILE * ceil(rows / TILE);
+    /* Replicas that share experts out bring their tokens to each other. */
+    double tokens = local->samples * (double)layer->in.extent[0] * local->experts_over;
+    double rows = tokens * pdl_layer_expert_rows(layer) / fmax(1, (double)layer->experts);
+    double experts = fmax(1, ceil((double)layer->experts / local->experts_over));
+    double all = experts * TILE * ceil(rows / TILE);
     double hidden = (double)layer->in.channels,
            inner = fmax(1, (double)layer->expert_hidden * local->share_forward),
            wide = inner * (layer->gated ? 2 : 1);

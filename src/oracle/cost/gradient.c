@@ -186,6 +186,25 @@ static pdl_status_t add_wide(pdl_oracle_t *oracle, const pdl_case_t *c, bool acr
     return PDL_OK;
 }
 
+/* Gradients of experts that replicas share out: over those of every such group. */
+static pdl_status_t add_experts(pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_sums_t *s, double item,
+                                bool pack, pdl__gradient_cost_t *e)
+{
+    pdl_group_query_t query = {c->pe, c->data / c->experts, c->data_stride * c->experts, false, PDL_PATTERN_RING};
+    volume_t          v = {s->expert_weights, s->expert_tensors};
+    double            bytes = v.weights * item;
+    pdl_group_t       group;
+    pdl_status_t      status = pdl_oracle_group(oracle, &query, &group);
+
+    if (status) return status;
+    double startup = startup_seconds(oracle, c, &group, bytes);
+    e->total_s += pack ? packed(oracle, c, &group, &v, bytes) : tensor_by_tensor(oracle, &group, &v, bytes);
+    if (pack && is_shared(c) && c->sharding != PDL_SHARDING_ZERO3)
+        add_gather(oracle, c, &group, bytes, &startup, e);
+    e->startup_s = fmax(e->startup_s, startup);
+    return PDL_OK;
+}
+
 pdl_status_t pdl__gradient_total(pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_sums_t *s, double item,
                                  pdl__gradient_cost_t *e)
 {
@@ -214,7 +233,8 @@ pdl_status_t pdl__gradient_total(pdl_oracle_t *oracle, const pdl_case_t *c, cons
         if (pack && is_shared(c) && c->sharding != PDL_SHARDING_ZERO3)
             add_gather(oracle, c, &outer, bytes, &e->startup_s, e);
     }
-    if (wide.weights > 0)
+    if (s->expert_weights > 0 && c->data > c->experts) status = add_experts(oracle, c, s, item, pack, e);
+    if (!status && wide.weights > 0)
         status = add_wide(oracle, c, false, &outer, &wide, s, item, host ? s->wide_weights : wide.weights, e);
     if (!status && across.weights > 0)
         status = add_wide(oracle, c, true, &outer, &across, s, item, across.weights, e);
@@ -240,6 +260,7 @@ pdl_status_t pdl__least_gathers(pdl_oracle_t *oracle, const pdl_case_t *c, const
 
     *seconds = 0;
     if (c->sharding != PDL_SHARDING_ZERO3 || c->run_mode == PDL_INFERENCE || c->data == 1 || bytes <= 0 ||
+        all->expert_weights > 0 || /* the heaviest stage may be one of experts */
         pdl__gradients_by_host(oracle, c) ||
         !(c->hybrid ? oracle->p.pack_hybrid_gradients : oracle->p.pack_gradients))
         return PDL_OK;

@@ -140,6 +140,10 @@ void pdl__price_transfer(const pdl_pricing_t *pr, const pdl_transfer_t *t, pdl_s
         *(t->phase == PDL_PHASE_FORWARD ? &s->halo_forward : &s->halo_backward) += seconds;
         return;
     }
+    if (pdl__to_experts(pr->profile, t)) {
+        *(t->phase == PDL_PHASE_FORWARD ? &s->layer_forward : &s->layer_backward) += pdl__route_seconds(pr, t);
+        return;
+    }
     if (pdl__transfer_skipped(pr, t)) bytes = 0;
     seconds = pr->p->asynchronous ? 0 : pr->p->call_s;
     startup = seconds;
@@ -175,8 +179,8 @@ static double framework_seconds(const pdl_pricing_t *pr, const pdl_layer_t *laye
 /* Host time to queue a layer. Where it was measured, every pass takes it that the device has something to do for. Otherwise a
    mixture of experts is eight steps: router, choice, sorting, the product before the activation, the activation, the product
    after it, sorting back, the weighted sum. */
-static void add_queue(const pdl_pricing_t *pr, const pdl_layer_t *layer, double forward, double backward,
-                      pdl_sums_t *s)
+static void add_queue(const pdl_pricing_t *pr, const pdl_layer_t *layer, const pdl_local_t *local, double forward,
+                      double backward, pdl_sums_t *s)
 {
     const pdl_traits_t *traits = pdl_layer_traits(layer);
     double              pass_s = pr->profile->device->queue_s, layer_s = pr->p->queue_layer_s;
@@ -188,7 +192,7 @@ static void add_queue(const pdl_pricing_t *pr, const pdl_layer_t *layer, double 
         return;
     }
     if (traits->work == PDL_WORK_EXPERTS)
-        layer_s *= 8 + 0.5 * (double)layer->experts;
+        layer_s *= 8 + 0.5 * (double)layer->experts / local->experts_over;
     else if (traits->work == PDL_WORK_ELEMENTS && pr->p->queue_element_s > 0)
         layer_s = pdl_layer_is_identity(layer) ? 0 : pr->p->queue_element_s;
     s->queue_forward += layer_s / 3;
@@ -224,6 +228,9 @@ static void add_gradients(const pdl_pricing_t *pr, const pdl_layer_t *layer, con
             s->outer_weights += local->weights;
             s->outer_tensors += pdl_layer_weight_tensors(layer);
         }
+    } else if (local->experts_over > 1) {
+        s->expert_weights += local->weights;
+        s->expert_tensors += pdl_layer_weight_tensors(layer);
     } else {
         s->data_weights += local->weights;
         s->full_weights += (double)layer->weights;
@@ -278,7 +285,7 @@ void pdl__price_layer(const pdl_pricing_t *pr, int index, pdl_sums_t *s)
     s->forward += forward + framework / 3;
     s->backward += backward + framework * 2 / 3;
     double queue = s->queue_forward, queue_backward = s->queue_backward;
-    add_queue(pr, layer, forward, backward, s);
+    add_queue(pr, layer, local, forward, backward, s);
     if (pdl__divides_backward(layer)) {
         s->later += pdl__weight_share(layer, local) * (backward + framework * 2 / 3);
         s->later_queue += (s->queue_backward - queue_backward) / 2;

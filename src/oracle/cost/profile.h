@@ -28,9 +28,10 @@ typedef struct pdl_sums {
     double replicated;         /* computation that other ranks do as well */
     double weights, tensors;   /* local elements that are trained; tensors */
     double frozen;             /* local elements that are not */
-    double data_weights, data_tensors;   /* partial over the data axes only */
-    double full_weights;                 /* of the same layers, all elements */
-    double wide_weights, wide_tensors;   /* partial over the data axes and an inner one */
+    double data_weights, data_tensors;     /* partial over the data axes only */
+    double full_weights;                   /* of the same layers, all elements */
+    double wide_weights, wide_tensors;     /* partial over the data axes and an inner one */
+    double expert_weights, expert_tensors; /* over data axes, but that on which replicas share experts out */
     double outer_weights, outer_tensors; /* of these, over a spatial axis alone where there is a tensor axis too */
     double host_gradients;               /* seconds to pass those through host memory once */
     double host_replicated;              /* the same for weights of layers left whole */
@@ -47,6 +48,7 @@ typedef struct pdl__stage_load {
     int                 stage;
     const pdl_device_t *device;           /* that has the least room, of those the stage is on */
     double              elements, frozen; /* of weights that are trained, and that are not */
+    double              expert_elements;  /* of those that are trained, that fewer replicas have */
     double              saved_bytes, transient_bytes, logits;
     double              later_bytes; /* after its backward pass, where gradients of weights are made later */
 } pdl__stage_load_t;
@@ -152,7 +154,10 @@ double pdl__copy_seconds(const pdl_pricing_t *pricing, const pdl_transfer_t *tra
 /* Bytes by which a transfer is priced: of the complete vector of a group, or, of an all-to-all, of what a rank has of it. */
 double pdl__transfer_bytes(const pdl_profile_t *profile, const pdl_transfer_t *transfer);
 /* Adds the closed form of one transfer of the profile's program to the sums. */
-void pdl__price_transfer(const pdl_pricing_t *pricing, const pdl_transfer_t *transfer, pdl_sums_t *sums);
+/* Whether replicas exchange tokens for their experts; what that takes, whatever the schedules of their axis. */
+bool   pdl__to_experts(const pdl_profile_t *profile, const pdl_transfer_t *transfer);
+double pdl__route_seconds(const pdl_pricing_t *pricing, const pdl_transfer_t *transfer);
+void   pdl__price_transfer(const pdl_pricing_t *pricing, const pdl_transfer_t *transfer, pdl_sums_t *sums);
 /* Whether a parameter switch leaves a transfer out. */
 bool pdl__transfer_skipped(const pdl_pricing_t *pricing, const pdl_transfer_t *transfer);
 /* Adds the costs of one compiled layer of the profile's program to the sums. */

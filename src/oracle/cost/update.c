@@ -32,7 +32,9 @@ static double host_update_seconds(const pdl_device_t *device, const pdl_case_t *
 double pdl__stage_update_seconds(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
                                  const pdl_sums_t *sums)
 {
-    double weights = sums->weights / (c->sharding >= PDL_SHARDING_ZERO1 ? (double)c->data : 1.0);
+    double weights = c->sharding >= PDL_SHARDING_ZERO1
+                         ? pdl__shared_weights(c, sums->weights, sums->expert_weights) / (double)c->data
+                         : sums->weights;
     double seconds = pdl__slowest_update(&oracle->p, profile, c->optimizer, weights, sums->tensors);
 
     if (c->optimizer_tier == PDL_TIER_DEVICE) return seconds;

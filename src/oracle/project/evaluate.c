@@ -16,6 +16,7 @@ pdl_config_t pdl_config_default(const char *strategy)
                           .spatial = 1,
                           .tensor = 1,
                           .context = 1,
+                          .experts = 1,
                           .batch = 1,
                           .micro_batches = 1,
                           .schedule = PDL_SCHEDULE_1F1B,
@@ -39,6 +40,17 @@ pdl_config_t pdl_config_on(const pdl_strategy_t *strategy, const pdl_strategy_me
     return config;
 }
 
+int64_t pdl_config_next_experts(const pdl_config_t *config, int64_t experts)
+{
+    int64_t tensor = config->strategy->width == PDL_WIDTH_PAIRS ? config->tensor : 1;
+
+    /* Of filters and channels a mixture has none that are split; tokens of a context axis stay where they are. */
+    if (experts == 0 || config->spatial > 1 || (tensor == 1 && config->tensor > 1)) return 0;
+    for (int64_t e = config->experts + 1; e <= config->data && e * tensor <= experts; e++)
+        if (config->data % e == 0 && experts % (e * tensor) == 0) return e;
+    return 0;
+}
+
 const char *const pdl_order_names[PDL_ORDER_COUNT] = {"pipeline, data, inner", "data, pipeline, inner",
                                                       "pipeline, inner, data", "data, inner, pipeline",
                                                       "inner, pipeline, data", "inner, data, pipeline"};
@@ -52,26 +64,52 @@ static const pdl_axis_kind_t order_axes[PDL_ORDER_COUNT][3] = {
     [PDL_ORDER_INNER_PIPELINE_DATA] = {PDL_AXIS_TENSOR, PDL_AXIS_PIPELINE, PDL_AXIS_DATA},
     [PDL_ORDER_INNER_DATA_PIPELINE] = {PDL_AXIS_TENSOR, PDL_AXIS_DATA, PDL_AXIS_PIPELINE}};
 
-pdl_mesh_t pdl_config_mesh(const pdl_config_t *config)
+static bool shares_experts(const pdl_config_t *config)
 {
-    pdl_mesh_t mesh = {.axis_count = 0};
+    return config->experts > 1;
+}
 
+static void add_axis(pdl_mesh_t *mesh, pdl_axis_kind_t kind, int64_t size)
+{
+    mesh->axis[mesh->axis_count++] = (pdl_axis_t){kind, size, 0};
+}
+
+/* Neighbours of the data axis are an axis of their own where they share experts: the place of that one, else 0. */
+static int lay_out(const pdl_config_t *config, pdl_mesh_t *mesh)
+{
+    int experts = 0;
+
+    *mesh = (pdl_mesh_t){.axis_count = 0};
     for (int i = 0; i < 3; i++) {
         pdl_axis_kind_t kind = order_axes[config->order][i];
         int64_t         size = kind == PDL_AXIS_PIPELINE ? config->pipeline
                                : kind == PDL_AXIS_DATA   ? config->data
                                                          : config->tensor;
-        if (kind == PDL_AXIS_TENSOR)
-            mesh.axis[mesh.axis_count++] = (pdl_axis_t){PDL_AXIS_SPATIAL, config->spatial, 0};
-        mesh.axis[mesh.axis_count++] = (pdl_axis_t){kind, size, 0};
+        if (kind == PDL_AXIS_TENSOR) add_axis(mesh, PDL_AXIS_SPATIAL, config->spatial);
+        if (kind == PDL_AXIS_DATA && shares_experts(config)) {
+            add_axis(mesh, kind, size / config->experts);
+            experts = mesh->axis_count;
+            size = config->experts;
+        }
+        add_axis(mesh, kind, size);
     }
+    return experts;
+}
+
+pdl_mesh_t pdl_config_mesh(const pdl_config_t *config)
+{
+    pdl_mesh_t mesh;
+
+    lay_out(config, &mesh);
     return mesh;
 }
 
 pdl_status_t pdl__plan_of_config(pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_mesh_t *mesh,
-                                 pdl_plan_t **out)
+                                 int expert_axis, pdl_plan_t **out)
 {
-    pdl_preset_options_t options = {.published = oracle->p.published_forms, .spatial_until = config->spatial_until};
+    pdl_preset_options_t options = {.published = oracle->p.published_forms,
+                                    .spatial_until = config->spatial_until,
+                                    .expert_axis = expert_axis};
     pdl_plan_t          *plan;
     pdl_status_t         status = pdl_plan_create(oracle->model, mesh, config->batch, &plan);
 
@@ -98,9 +136,10 @@ pdl_status_t pdl__plan_of_config(pdl_oracle_t *oracle, const pdl_config_t *confi
 
 pdl_status_t pdl_oracle_plan(pdl_oracle_t *oracle, const pdl_config_t *config, pdl_plan_t **out)
 {
-    pdl_mesh_t   mesh = pdl_config_mesh(config);
+    pdl_mesh_t   mesh;
+    int          experts = lay_out(config, &mesh);
     pdl_plan_t  *plan;
-    pdl_status_t status = pdl__plan_of_config(oracle, config, &mesh, &plan);
+    pdl_status_t status = pdl__plan_of_config(oracle, config, &mesh, experts, &plan);
 
     if (status) return status;
     status = pdl_plan_check(plan);
@@ -112,20 +151,45 @@ pdl_status_t pdl_oracle_plan(pdl_oracle_t *oracle, const pdl_config_t *config, p
     return PDL_OK;
 }
 
+/* Where replicas share experts, their distance counts as well: from the outermost axis whose ranks talk within layers on, all axes keep
+   their sizes, a pipeline as if it were replicas, and one stands for all outside of it. Returns the place of the axis of experts. */
+static int lay_out_experts(const pdl_config_t *config, int64_t pe, pdl_mesh_t *small)
+{
+    pdl_mesh_t mesh;
+    int        experts = lay_out(config, &mesh), first = experts, moved = 0;
+    int64_t    inside = 1;
+
+    for (int a = experts - 1; a >= 0; a--)
+        if (mesh.axis[a].kind == PDL_AXIS_SPATIAL || mesh.axis[a].kind == PDL_AXIS_TENSOR) first = a;
+    for (int a = first; a < mesh.axis_count; a++) inside *= mesh.axis[a].size;
+    *small = (pdl_mesh_t){.axis_count = 0};
+    add_axis(small, PDL_AXIS_DATA, pe / inside);
+    for (int a = first; a < mesh.axis_count; a++) {
+        pdl_axis_kind_t kind = mesh.axis[a].kind;
+        if (a == experts) moved = small->axis_count;
+        add_axis(small, kind == PDL_AXIS_PIPELINE ? PDL_AXIS_DATA : kind, mesh.axis[a].size);
+    }
+    return moved;
+}
+
 /* Layer costs depend on the rest of the mesh only through the distance of the ranks of a group and through contention inside the
    level that a group spans: a mesh just large enough to fill that level stands for all larger ones. */
-static pdl_mesh_t profile_mesh(const pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_case_t *c)
+static pdl_mesh_t profile_mesh(const pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_case_t *c,
+                               int *experts)
 {
     pdl_config_t small = *config;
     int64_t      span = c->inner * c->inner_stride;
+    pdl_mesh_t   mesh;
 
+    *experts = shares_experts(config) ? lay_out_experts(config, c->pe, &mesh) : 0;
+    if (*experts > 0) return mesh;
     if (c->inner_stride > 1 && oracle->system->backend != NULL) return pdl_config_mesh(config);
     int64_t full = pdl_system_group_size(oracle->system, pdl_system_level_of_span(oracle->system, span));
     small.order = PDL_ORDER_PIPELINE_DATA_INNER;
     small.pipeline = 1;
     small.data = c->inner > 1 ? c->pe / span : 1;
     if (full % span == 0 && small.data > full / span) small.data = full / span;
-    pdl_mesh_t mesh = pdl_config_mesh(&small);
+    mesh = pdl_config_mesh(&small);
     if (c->inner_stride > 1) mesh.axis[mesh.axis_count++] = (pdl_axis_t){PDL_AXIS_DATA, c->inner_stride, 0};
     return mesh;
 }
@@ -137,6 +201,7 @@ static uint64_t key_of(const pdl_config_t *config, const pdl_mesh_t *mesh, bool 
 
     key =
         pdl__mix_text(pdl__mix(key, (uint64_t)pdl_strategy_place(config->strategy->family)), config->spatial_until);
+    if (shares_experts(config)) key = pdl__mix(key, (uint64_t)config->experts * 8 + (uint64_t)config->order);
     for (int a = 0; a < mesh->axis_count; a++) {
         const pdl_axis_t *axis = &mesh->axis[a];
         key = pdl__mix(key, (uint64_t)(data || axis->kind != PDL_AXIS_DATA ? axis->size : 0) * 8 + axis->kind);
@@ -162,7 +227,7 @@ static pdl_status_t copy_alike(const pdl_oracle_t *oracle, uint64_t alike, const
     return PDL_OK;
 }
 
-static pdl_status_t make_plan(pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_mesh_t *mesh,
+static pdl_status_t make_plan(pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_mesh_t *mesh, int experts,
                               uint64_t alike, pdl_plan_t **plan)
 {
     pdl_config_t wide = *config;
@@ -173,7 +238,7 @@ static pdl_status_t make_plan(pdl_oracle_t *oracle, const pdl_config_t *config, 
     wide.strategy = config->strategy->family;
     wide.batch = pdl_mesh_extent(mesh, PDL_AXIS_DATA);
     wide.micro_batches = wide.virtual_stages = 1;
-    status = pdl__plan_of_config(oracle, &wide, mesh, plan);
+    status = pdl__plan_of_config(oracle, &wide, mesh, experts, plan);
     if (status) return status;
     status = pdl_plan_check(*plan);
     if (status) pdl_plan_destroy(*plan);
@@ -181,7 +246,7 @@ static pdl_status_t make_plan(pdl_oracle_t *oracle, const pdl_config_t *config, 
 }
 
 /* The plan of a configuration on its small mesh, or why there is none; kept between calls. */
-static pdl_status_t find_plan(pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_mesh_t *mesh,
+static pdl_status_t find_plan(pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_mesh_t *mesh, int experts,
                               uint64_t key, const pdl_plan_t **out)
 {
     uint64_t i = key;
@@ -194,8 +259,8 @@ static pdl_status_t find_plan(pdl_oracle_t *oracle, const pdl_config_t *config, 
     }
     pdl_plan_slot_t *slot = &oracle->plans[i % PDL_PLAN_SLOTS];
     pdl_plan_t      *plan = NULL;
-    uint64_t         alike = key_of(config, mesh, false);
-    slot->status = make_plan(oracle, config, mesh, alike, &plan);
+    uint64_t         alike = key_of(config, mesh, shares_experts(config));
+    slot->status = make_plan(oracle, config, mesh, experts, alike, &plan);
     slot->plan = slot->status ? NULL : plan;
     slot->key = key;
     slot->alike = alike;
@@ -212,16 +277,18 @@ pdl_status_t pdl__check_split(pdl_oracle_t *oracle, const pdl_config_t *config)
     const pdl_plan_t *plan;
 
     pdl__case_of_config(oracle, config, NULL, &c);
-    pdl_mesh_t mesh = profile_mesh(oracle, config, &c);
+    int        experts;
+    pdl_mesh_t mesh = profile_mesh(oracle, config, &c, &experts);
     if (oracle->plan_count >= PDL_PLAN_SLOTS / 2) pdl__oracle_forget(oracle);
-    return find_plan(oracle, config, &mesh, key_of(config, &mesh, true), &plan);
+    return find_plan(oracle, config, &mesh, experts, key_of(config, &mesh, true), &plan);
 }
 
 pdl_status_t pdl__config_profile(pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_case_t *c,
                                  pdl_profile_t **out)
 {
     double     micro_batch = c->micro_batch;
-    pdl_mesh_t mesh = profile_mesh(oracle, config, c);
+    int        experts;
+    pdl_mesh_t mesh = profile_mesh(oracle, config, c, &experts);
     uint64_t   plan_key = key_of(config, &mesh, true), bits;
 
     memcpy(&bits, &micro_batch, sizeof(bits));
@@ -241,7 +308,7 @@ pdl_status_t pdl__config_profile(pdl_oracle_t *oracle, const pdl_config_t *confi
     }
     pdl_profile_slot_t *slot = &oracle->profiles[i % PDL_PROFILE_SLOTS];
     const pdl_plan_t   *plan;
-    pdl_status_t        status = find_plan(oracle, config, &mesh, plan_key, &plan);
+    pdl_status_t        status = find_plan(oracle, config, &mesh, experts, plan_key, &plan);
     if (!status) status = pdl__profile_create(oracle, plan, micro_batch, &slot->profile);
     if (status) return status;
     slot->key = key;
@@ -261,6 +328,7 @@ void pdl__case_of_config(const pdl_oracle_t *oracle, const pdl_config_t *config,
 {
     *c = (pdl_case_t){.pipeline = config->pipeline,
                       .data = config->data,
+                      .experts = shares_experts(config) ? config->experts : 1,
                       .inner = config->spatial * config->tensor,
                       .batch = config->batch,
                       .micro_batches = config->micro_batches,
@@ -311,6 +379,12 @@ pdl_status_t pdl__check_config(const pdl_oracle_t *oracle, const pdl_config_t *c
     if (config->context > 1 && config->data % config->context != 0)
         return pdl_error(PDL_ERR_INPUT, "%lld ranks a sample do not divide the data axis of %lld",
                          (long long)config->context, (long long)config->data);
+    if (shares_experts(config) && (config->data % config->experts != 0 || config->spatial > 1))
+        return pdl_error(
+            PDL_ERR_INPUT,
+            "%lld replicas that share experts out do not divide the data axis of %lld, or there is a spatial "
+            "axis beside them",
+            (long long)config->experts, (long long)config->data);
     int64_t replicas = replicas_of(config);
     if (replicas > config->batch)
         return pdl_error(PDL_ERR_LIMIT, "a batch of %lld is too small for %lld replicas: at least one sample each",

@@ -30,9 +30,10 @@ static void state_bytes(const pdl_case_t *c, double *weight, double *gradient, d
     if (c->run_mode == PDL_INFERENCE) *gradient = *optimizer = 0;
 }
 
-static double sharded(const pdl_case_t *c, pdl_sharding_t from, double bytes)
+/* Bytes of so many elements, of which replicas share `shared` out from this sharding on. */
+static double sharded(const pdl_case_t *c, pdl_sharding_t from, double elements, double shared, double bytes)
 {
-    return c->sharding >= from ? bytes / (double)c->data : bytes;
+    return c->sharding >= from ? shared * bytes / (double)c->data : elements * bytes;
 }
 
 double pdl__state_bytes(const pdl_case_t *c)
@@ -40,8 +41,8 @@ double pdl__state_bytes(const pdl_case_t *c)
     double weight, gradient, optimizer;
 
     state_bytes(c, &weight, &gradient, &optimizer);
-    return sharded(c, PDL_SHARDING_ZERO3, weight) + sharded(c, PDL_SHARDING_ZERO2, gradient) +
-           sharded(c, PDL_SHARDING_ZERO1, optimizer);
+    return sharded(c, PDL_SHARDING_ZERO3, 1, 1, weight) + sharded(c, PDL_SHARDING_ZERO2, 1, 1, gradient) +
+           sharded(c, PDL_SHARDING_ZERO1, 1, 1, optimizer);
 }
 
 double pdl__least_state_bytes(const pdl_case_t *c)
@@ -49,7 +50,7 @@ double pdl__least_state_bytes(const pdl_case_t *c)
     double weight, gradient, optimizer;
 
     state_bytes(c, &weight, &gradient, &optimizer);
-    return sharded(c, PDL_SHARDING_ZERO3, weight) + sharded(c, PDL_SHARDING_ZERO1, optimizer);
+    return sharded(c, PDL_SHARDING_ZERO3, 1, 1, weight) + sharded(c, PDL_SHARDING_ZERO1, 1, 1, optimizer);
 }
 
 /* The tensor that a segment begins with: the input of the layers, where they have one, else a typical one. */
@@ -216,8 +217,9 @@ static const pdl_device_t *tightest_device(const pdl_system_t *system, const pdl
 static bool covers(const pdl__stage_load_t *a, const pdl__stage_load_t *b)
 {
     if (a->device != b->device && free_bytes(a->device) > free_bytes(b->device)) return false;
-    return a->elements >= b->elements && a->frozen >= b->frozen && a->saved_bytes >= b->saved_bytes &&
-           a->transient_bytes >= b->transient_bytes && a->logits >= b->logits && a->later_bytes >= b->later_bytes;
+    return a->elements >= b->elements && a->expert_elements >= b->expert_elements && a->frozen >= b->frozen &&
+           a->saved_bytes >= b->saved_bytes && a->transient_bytes >= b->transient_bytes && a->logits >= b->logits &&
+           a->later_bytes >= b->later_bytes;
 }
 
 /* Later stages hold no more micro-batches than earlier ones, so the first of each kind speaks for it. */
@@ -235,7 +237,9 @@ static const pdl__stage_load_t *stage_loads(const pdl_oracle_t *oracle, const pd
         pdl__stage_load_t new = {.stage = s,
                                  .device = tightest_device(oracle->system, st, s),
                                  .elements = st->sums[s].weights + st->tied[s],
-                                 .frozen = st->sums[s].frozen};
+                                 .frozen = st->sums[s].frozen,
+
+                                 .expert_elements = st->sums[s].expert_weights};
         double transient, saved = saved_elements(oracle, c, profile, st, s, &transient);
 
         new.saved_bytes = saved         *item + format_bytes(oracle, c, st, s, saved, item);
@@ -270,15 +274,16 @@ static void stage_memory(const pdl_oracle_t *oracle, const pdl_case_t *c, const 
     if (oracle->p.wide_gradients && gradient > 0) gradient = fmax(gradient, 4);
     if (oracle->p.gradient_bytes > 0 && gradient > 0) gradient = oracle->p.gradient_bytes;
     *b = (pdl_memory_breakdown_t){.workspace = oracle->p.workspace_bytes, .context = load->device->reserved_bytes};
+    double shared = pdl__shared_weights(c, elements, load->expert_elements);
     /* What is not trained is on every replica, and stays on the device. */
-    b->weights = sharded(c, PDL_SHARDING_ZERO3, elements * weight) + load->frozen * pdl__weight_bytes(c);
-    b->gradients = sharded(c, PDL_SHARDING_ZERO2, elements * gradient);
-    b->optimizer = sharded(c, PDL_SHARDING_ZERO1, elements * optimizer);
+    b->weights = sharded(c, PDL_SHARDING_ZERO3, elements, shared, weight) + load->frozen * pdl__weight_bytes(c);
+    b->gradients = sharded(c, PDL_SHARDING_ZERO2, elements, shared, gradient);
+    b->optimizer = sharded(c, PDL_SHARDING_ZERO1, elements, shared, optimizer);
     b->saved_activations = held_activations(c, load);
     b->transient = load->transient_bytes;
     loss_peak(oracle, c, load->logits, b);
     /* Activations are gone when the update makes its gradients. */
-    double update = sharded(c, PDL_SHARDING_ZERO1, elements * oracle->p.update_gradient_bytes);
+    double update = sharded(c, PDL_SHARDING_ZERO1, elements, shared, oracle->p.update_gradient_bytes);
     if (gradient > 0) b->transient = fmax(b->transient, update - b->saved_activations);
     b->buffers = c->pe > 1 ? fmax(profile->largest_transfer, oracle->p.bucket_bytes) : 0;
     /* Allocators lose a share of what they hand out; weights and context are placed once. */

@@ -64,6 +64,10 @@ static pdl_status_t add_transfer(const pdl__pass_prices_t *pp, const pdl_pricing
         time->part[direction][PDL__PART_HALO] += closed.halo_forward + closed.halo_backward;
         return PDL_OK;
     }
+    if (pdl__to_experts(pp->profile, t)) {
+        time->part[direction][PDL__PART_LAYER] += closed.layer_forward + closed.layer_backward;
+        return PDL_OK;
+    }
     if (direction == 0 && pdl__recomputes(&pp->c, pp->profile, t->layer)) times *= 2;
     if (pdl__transfer_skipped(pr, t)) query.bytes = 0;
     pdl_status_t status = price(pp, &query, stage, times, &seconds);
@@ -164,13 +168,14 @@ static pdl__pass_time_t time_run(const pdl__pass_prices_t *pp, int first, int la
     return time;
 }
 
-/* The collective of the replicas: an allreduce, or with sharded state a reduce-scatter now and a gather later. */
-static pdl_status_t price_replicas(const pdl__pass_prices_t *pp, double bytes, int stage, double *exchange_s,
-                                   double *gather_s)
+/* The collective of the replicas, or of one of `over` neighbours each: an allreduce, or with sharded state a reduce-scatter now and a gather later. */
+static pdl_status_t price_replicas(const pdl__pass_prices_t *pp, int64_t over, double bytes, int stage,
+                                   double *exchange_s, double *gather_s)
 {
     const pdl_case_t *c = &pp->c;
     double            width = pdl__gradient_width(&pp->oracle->p, c->precision);
-    pdl_comm_query_t  query = {PDL_ALLREDUCE, &c->data_algorithm, c->data, c->data_stride, width * bytes};
+    pdl_comm_query_t  query = {PDL_ALLREDUCE, &c->data_algorithm, c->data / over, c->data_stride * over,
+                               width * bytes};
     double            gathers = c->sharding == PDL_SHARDING_ZERO3 ? 2.0 * (double)c->micro_batches : 1.0, seconds;
 
     if (c->sharding != PDL_SHARDING_NONE) query.primitive = PDL_REDUCE_SCATTER;
@@ -256,9 +261,12 @@ static pdl_status_t price_gradients(const pdl__pass_prices_t *pp, const pdl_sums
         narrow += wide;
         wide = 0;
     }
-    if (!status) status = price_replicas(pp, narrow, stage, exchange_s, gather_s);
-    if (!status) status = price_replicas(pp, wide, stage, exchange_s, gather_s);
-    return status;
+    if (!status) status = price_replicas(pp, 1, narrow, stage, exchange_s, gather_s);
+    if (!status) status = price_replicas(pp, 1, wide, stage, exchange_s, gather_s);
+    if (status || sums->expert_weights <= 0 || c->data == c->experts) return status;
+    double experts = sums->expert_weights * pp->profile->compute.item_bytes;
+    *exchange_s += packing_seconds(p, sums->expert_tensors, experts);
+    return price_replicas(pp, c->experts, experts, stage, exchange_s, gather_s);
 }
 
 static pdl_status_t add_segment(pdl__pass_prices_t *pp, int stage, int first, int last)

@@ -14,8 +14,9 @@
    apart; schedules, recomputation, sharding and where state is are left open. */
 typedef struct pdl__node {
     pdl_config_t config;
-    double       micro_batch; /* samples */
-    int64_t      stride;      /* between ranks of an inner group */
+    double       micro_batch;   /* samples */
+    int64_t      stride;        /* between ranks of an inner group */
+    int64_t      expert_stride; /* between replicas that share experts out; 0: none do */
     pdl_order_t  order[2];
     int          orders;
     int64_t      leaves; /* configurations */

@@ -89,7 +89,7 @@ static void strides_of(const pdl_oracle_t *oracle, const pdl_config_t *config, i
 static pdl_status_t add_mesh(const pdl_oracle_t *oracle, const pdl_request_t *r, pdl__exact_list_t *list,
                              pdl_config_t config)
 {
-    pdl__node_t  node[PDL_ORDER_COUNT];
+    pdl__node_t  node[PDL_ORDER_COUNT] = {{.orders = 0}};
     int64_t      seen[PDL_ORDER_COUNT][3];
     int          nodes = 0;
     pdl_status_t status = PDL_OK;
@@ -102,8 +102,10 @@ static pdl_status_t add_mesh(const pdl_oracle_t *oracle, const pdl_request_t *r,
         strides_of(oracle, &config, seen[o]);
         for (int k = 0; k < o; k++) new = new &&memcmp(seen[k], seen[o], sizeof(seen[o])) != 0;
         if (!new) continue;
-        while (n < nodes && node[n].stride != seen[o][0]) n++;
-        if (n == nodes) node[nodes++] = (pdl__node_t){.config = config, .stride = seen[o][0]};
+        int64_t between = config.experts > 1 ? seen[o][1] : 0;
+        while (n < nodes && (node[n].stride != seen[o][0] || node[n].expert_stride != between)) n++;
+        if (n == nodes)
+            node[nodes++] = (pdl__node_t){.config = config, .stride = seen[o][0], .expert_stride = between};
         node[n].order[node[n].orders++] = config.order;
     }
     for (int n = 0; n < nodes && !status; n++) status = add_micro_batches(oracle, r, list, node[n]);
@@ -117,6 +119,7 @@ static pdl_status_t add_strategy(const pdl_oracle_t *oracle, const pdl_request_t
     int                  layer, layers = pdl_model_layer_count(oracle->model);
     int64_t              limit = pdl_preset_limit(oracle->model, strategy, &options, &layer);
     int64_t              heads = pdl_strategy_splits_twice(strategy) ? pdl_preset_heads(oracle->model) : 0;
+    int64_t              experts = pdl_preset_experts(oracle->model);
     pdl_strategy_mesh_t  mesh = {0};
     pdl_status_t         status = PDL_OK;
 
@@ -132,10 +135,11 @@ static pdl_status_t add_strategy(const pdl_oracle_t *oracle, const pdl_request_t
         config.precision = r->precision;
         config.run_mode = r->run_mode;
         config.spatial_until = r->spatial_until;
-        for (int split = strategy->width == PDL_WIDTH_PAIRS; split >= 0 && !status; split--) {
-            config.sequence_parallel = split;
-            status = add_mesh(oracle, r, list, config);
-        }
+        for (; config.experts > 0 && !status; config.experts = pdl_config_next_experts(&config, experts))
+            for (int split = strategy->width == PDL_WIDTH_PAIRS; split >= 0 && !status; split--) {
+                config.sequence_parallel = split;
+                status = add_mesh(oracle, r, list, config);
+            }
     }
     return status;
 }
@@ -149,6 +153,7 @@ static int by_layers(const pdl__node_t *a, const pdl__node_t *b)
     if (x != y) return x < y ? -1 : 1;
     if (inner != other) return inner < other ? -1 : 1;
     if (a->config.tensor != b->config.tensor) return a->config.tensor < b->config.tensor ? -1 : 1;
+    if (a->config.experts != b->config.experts) return a->config.experts < b->config.experts ? -1 : 1;
     return b->config.sequence_parallel - a->config.sequence_parallel;
 }
 
@@ -160,6 +165,7 @@ static int by_group(const void *a, const void *b)
     if (order != 0) return order;
     if (x->micro_batch != y->micro_batch) return x->micro_batch > y->micro_batch ? -1 : 1;
     if (x->stride != y->stride) return x->stride < y->stride ? -1 : 1;
+    if (x->expert_stride != y->expert_stride) return x->expert_stride < y->expert_stride ? -1 : 1;
     if (x->config.strategy != y->config.strategy)
         return pdl_strategy_place(x->config.strategy) - pdl_strategy_place(y->config.strategy);
     if (x->config.pipeline != y->config.pipeline) return x->config.pipeline < y->config.pipeline ? -1 : 1;

@@ -291,13 +291,17 @@ static bool prepare(pdl__visit_t *v)
     return false;
 }
 
-static pdl__exact_rate_t *find_rate(pdl__exact_walk_t *walk, int64_t stride)
+static pdl__exact_rate_t *find_rate(pdl__exact_walk_t *walk, const pdl__node_t *node)
 {
     int i = 0;
 
-    while (i < walk->rates && walk->rate[i].stride != stride) i++;
+    while (i < walk->rates &&
+           (walk->rate[i].stride != node->stride || walk->rate[i].expert_stride != node->expert_stride))
+        i++;
     if (i == PDL__MOST_RATES) return NULL;
-    if (i == walk->rates) walk->rate[walk->rates++] = (pdl__exact_rate_t){.stride = stride};
+    if (i == walk->rates)
+        walk->rate[walk->rates++] =
+            (pdl__exact_rate_t){.stride = node->stride, .expert_stride = node->expert_stride};
     return &walk->rate[i];
 }
 
@@ -306,7 +310,7 @@ static pdl__exact_rate_t *find_rate(pdl__exact_walk_t *walk, int64_t stride)
 static bool too_slow_in_parts(pdl__visit_t *v)
 {
     const pdl__node_t       *n = v->node;
-    const pdl__exact_rate_t *rate = find_rate(v->walk, n->stride);
+    const pdl__exact_rate_t *rate = find_rate(v->walk, n);
     double                   sample_s = fmax(v->walk->compute_s, rate != NULL ? rate->sample_s : 0);
 
     bool shared = v->choices.virtual_stages > 1 || v->choices.divided > 0;
@@ -316,7 +320,7 @@ static bool too_slow_in_parts(pdl__visit_t *v)
 
 static void remember_rate(pdl__visit_t *v)
 {
-    pdl__exact_rate_t *rate = find_rate(v->walk, v->node->stride);
+    pdl__exact_rate_t *rate = find_rate(v->walk, v->node);
     const pdl_sums_t  *all = all_layers(v);
     double             compute_s = all->forward;
 

@@ -16,7 +16,7 @@ typedef struct pdl__exact_entry {
 
 /* Nodes with ranks so far apart: the least seconds of a sample in smaller micro-batches of the chain. */
 typedef struct pdl__exact_rate {
-    int64_t stride;
+    int64_t stride, expert_stride;
     double  sample_s;
 } pdl__exact_rate_t;
 #define PDL__MOST_RATES 32

@@ -301,7 +301,7 @@ pdl_status_t pdl_search_mixed(pdl_oracle_t *oracle, const pdl_config_t *config, 
     pdl_status_t status = check_config(config);
 
     base.strategy = pdl_strategy_find("data+filter");
-    if (!status) status = pdl__plan_of_config(oracle, &base, &mesh, &m.trial);
+    if (!status) status = pdl__plan_of_config(oracle, &base, &mesh, 0, &m.trial);
     if (status) return status;
     strcpy(m.trial->strategy, "mixed");
     m.axis = pdl_mesh_find(&mesh, PDL_AXIS_TENSOR);

@@ -269,6 +269,18 @@ static bool worth_trying(const pdl__searcher_t *s, const pdl_strategy_t *strateg
     return mesh->inner <= node && (mesh->inner * mesh->context <= node || 2 * mesh->inner > node);
 }
 
+/* Replicas share no experts out, or those do that a node holds beside a tensor axis, or as many as there can be. */
+static void consider_experts(pdl__searcher_t *s, pdl_config_t config, int64_t experts)
+{
+    int64_t node = pdl_system_group_size(s->oracle->system, 0);
+
+    for (int64_t next; config.experts > 0 && !s->status; config.experts = next) {
+        next = pdl_config_next_experts(&config, experts);
+        bool fills = config.experts * config.tensor <= node && next * config.tensor > node;
+        if (config.experts == 1 || next == 0 || fills) consider_mesh(s, config);
+    }
+}
+
 /* Meshes whose inner axis is too large for some layer are left out. */
 static void enumerate(pdl__searcher_t *s, const pdl_strategy_t *strategy)
 {
@@ -278,12 +290,13 @@ static void enumerate(pdl__searcher_t *s, const pdl_strategy_t *strategy)
     int                  layer;
     int64_t              limit = pdl_preset_limit(model, strategy, &options, &layer);
     int64_t              heads = pdl_strategy_splits_twice(strategy) ? pdl_preset_heads(model) : 0;
+    int64_t              experts = pdl_preset_experts(model);
     pdl_strategy_mesh_t  mesh = {0};
 
     while (pdl_strategy_next_mesh(strategy, s->request->pe, pdl_model_layer_count(model), &mesh) && !s->status &&
            !pdl__search_stopped(s))
         if (mesh.inner <= limit && heads % (mesh.inner * mesh.context) == 0 && worth_trying(s, strategy, &mesh))
-            consider_mesh(s, config_on(s, strategy, &mesh));
+            consider_experts(s, config_on(s, strategy, &mesh), experts);
 }
 
 pdl_status_t pdl__search_strategy(pdl__searcher_t *s, const pdl_strategy_t *strategy, pdl_candidate_t *candidate)

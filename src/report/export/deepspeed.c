@@ -61,9 +61,9 @@ static void add_splits(pdl__exported_t *x)
                          pdl_sharding_names[x->plan->sharding]);
     if (x->pipeline > 1 && x->plan->schedule >= PDL_SCHEDULE_INTERLEAVED)
         pdl__export_note(x, "schedule %s: DeepSpeed runs 1f1b", pdl_schedule_names[x->plan->schedule]);
-    if (x->net.experts > 0 && x->tensor > 1)
+    if (x->net.experts > 0 && x->experts > 1)
         pdl__export_note(x, "experts over %lld ranks: made in the program, deepspeed.moe.layer.MoE(ep_size=%lld)",
-                         (long long)x->tensor, (long long)x->tensor);
+                         (long long)x->experts, (long long)x->experts);
     if (x->plan->recompute != PDL_RECOMPUTE_NONE)
         pdl__export_note(x, "recompute %s: made in the program, deepspeed.checkpointing or torch.utils.checkpoint",
                          pdl_recompute_names[x->plan->recompute]);

@@ -136,6 +136,8 @@ static void set_places(pdl__exported_t *x)
     x->pipeline = pdl_mesh_extent(mesh, PDL_AXIS_PIPELINE);
     x->context =
         strategy != NULL && pdl_strategy_splits_tokens(strategy) ? pdl_mesh_extent(mesh, PDL_AXIS_SPATIAL) : 1;
+    x->experts = x->tensor;
+    if (pdl_plan_expert_axis(x->plan) >= 0) x->experts *= mesh->axis[pdl_plan_expert_axis(x->plan)].size;
     x->overlaps = x->data > 1 && (x->what->parameters == NULL || x->what->parameters->overlap_gradients != 0);
     x->outer = pipeline < 0 || data < 0 || pipeline < data;
     x->micro = x->plan->batch / x->data / x->plan->micro_batches;

@@ -35,6 +35,7 @@ typedef struct pdl__exported {
     pdl__export_network_t net;
     int64_t               data, tensor, pipeline, micro, nodes, per_node; /* micro: samples of a micro-batch */
     int64_t               context;  /* ranks that share the tokens of a sequence */
+    int64_t               experts;  /* that share out experts: tensor ranks, and of replicas those that do */
     bool                  outer;    /* the pipeline is outside of the data axis */
     bool                  overlaps; /* gradients are exchanged behind backward, as it was projected */
     pdl__export_option_t  option[PDL__MOST_OPTIONS];

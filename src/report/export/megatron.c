@@ -70,9 +70,9 @@ static void add_experts(pdl__exported_t *x)
         pdl__export_text(x, "moe-layer-freq", "[0]*%lld+[1]*%lld", (long long)n->first_experts,
                          (long long)(n->layers - n->first_experts));
     /* A tensor axis shares experts out whole. */
-    pdl__export_number(x, "expert-model-parallel-size", (double)x->tensor);
+    pdl__export_number(x, "expert-model-parallel-size", (double)x->experts);
     if (x->tensor > 1) pdl__export_number(x, "expert-tensor-parallel-size", 1);
-    if (x->tensor > 1 && x->plan->precision == PDL_FP16)
+    if (x->experts > 1 && x->plan->precision == PDL_FP16)
         pdl__export_note(x,
                          "experts of several ranks in fp16: Megatron-LM refuses them; plan with --precision bf16");
 }

@@ -64,7 +64,7 @@ static void add_strategy(pdl__exported_t *x)
     if (x->context > 1) pdl__export_number(x, "strategy.context_parallel_size", (double)x->context);
     pdl__export_bool(x, "strategy.sequence_parallel", plan->sequence_parallel && x->tensor > 1);
     if (x->net.experts > 0) {
-        pdl__export_number(x, "strategy.expert_model_parallel_size", (double)x->tensor);
+        pdl__export_number(x, "strategy.expert_model_parallel_size", (double)x->experts);
         pdl__export_number(x, "strategy.expert_tensor_parallel_size", 1);
     }
     pdl__export_bool(x, "strategy.use_tp_pp_dp_mapping", x->pipeline > 1 && !x->outer && x->data > 1);

@@ -42,7 +42,8 @@ static const char *mesh_of(pdl__page_t *page, const pdl_json_value_t *candidate)
     for (const pdl_json_value_t *axis = pdl_json_first(candidate, "mesh"); axis != NULL; axis = axis->next)
         if (axis->kind == PDL_JSON_NUMBER && axis->number > 1)
             text = pdl__page_print(page, "%s%s%s %.0f", text, *text != '\0' ? " x " : "", axis->key, axis->number);
-    return text;
+    double experts = pdl_json_number_of(candidate, "experts_over");
+    return experts > 1 ? pdl__page_print(page, "%s, experts over %.0f", text, experts) : text;
 }
 
 /* ", stages on a100, then v100", where a machine has several kinds of devices. */

@@ -58,6 +58,7 @@ static void write_policies(pdl_json_t *json, const pdl_config_t *config)
     pdl_json_string(json, "recompute", pdl_recompute_names[config->recompute]);
     pdl_json_string(json, "sharding", pdl_sharding_names[config->sharding]);
     pdl_json_bool(json, "sequence_parallel", config->sequence_parallel);
+    if (config->experts > 1) pdl_json_int(json, "experts_over", config->experts);
     pdl_json_string(json, "precision", pdl_precision_names[config->precision]);
     pdl_json_string(json, "optimizer", pdl_optimizer_names[config->optimizer]);
 }

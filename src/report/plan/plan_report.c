@@ -169,13 +169,16 @@ char *pdl__cell_limit(const pdl_projection_t *projection, char text[CELL_SIZE])
 
 char *pdl__cell_mesh(const pdl_config_t *config, char text[CELL_SIZE])
 {
-    char       number[PDL_FORMAT_SIZE];
-    pdl_mesh_t mesh;
+    char         number[PDL_FORMAT_SIZE];
+    pdl_config_t whole = *config;
+    pdl_mesh_t   mesh;
 
     snprintf(text, CELL_SIZE, "-");
     if (config->data == 0) return text; /* no mesh to show */
-    mesh = pdl_config_mesh(config);
+    whole.experts = 1;                  /* replicas are one axis here */
+    mesh = pdl_config_mesh(&whole);
     pdl_mesh_format(&mesh, text, CELL_SIZE);
+    if (config->experts > 1) append(text, ", experts over %s", pdl_format_count(config->experts, number));
     if (config->micro_batches > 1) append(text, ", %s micro", pdl_format_count(config->micro_batches, number));
     if (config->pipeline > 1 && config->schedule == PDL_SCHEDULE_ZERO_BUBBLE) append(text, "%s", ", zero bubble");
     if (config->virtual_stages > 1) append(text, ", %s virtual", pdl_format_count(config->virtual_stages, number));

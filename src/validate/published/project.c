@@ -3,6 +3,7 @@
  */
 #include "validate/published/published.h"
 #include <math.h>
+#include <paradl/oracle/prices.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,29 +70,20 @@ static pdl_status_t evaluate_open(pdl_oracle_t *oracle, pdl_recipe_t *r, pdl_pro
     return evaluate(oracle, &r->config, r->micro_batch, out);
 }
 
-/* Share of the ports' speed that exchanges between experts on several nodes reach: 43 GB/s with 16 ranks, 50 to 58 with 32 and
-   64, by ports of 50 GB/s, of which some stays inside a node (deepseek-ai/DeepEP, README). */
-static const double EXPERT_NETWORK = 0.9;
-
-/* Tokens go to their experts and come back, forward and backward: four all-to-alls in every layer. A token goes to every
-   node that has one of its experts once, through the ports of its own, and from there to the experts over the fabric. */
+/* Tokens go to their experts and come back, forward and backward: four all-to-alls in every layer. */
 static void expert_exchange(const pdl_machine_t *m, const pdl_parameters_t *p, const pdl_recipe_t *r,
                             pdl_projection_t *out)
 {
     const pdl_config_t *c = &r->config;
-    const pdl_level_t  *level = m->system.level;
-    double              ranks = (double)r->experts_over, node = fmin(ranks, (double)level[0].fanout);
     double              tokens = (double)c->batch * (double)r->size.tokens / (double)(c->data * c->tensor);
-    double bytes = tokens * (double)r->size.hidden * pdl_precision_bytes(PDL_BF16), chosen = (double)r->size.top_k;
+    pdl_expert_route_t  route = {.ranks = (double)r->experts_over,
+                                 .stride = 1,
+                                 .bytes = tokens * (double)r->size.hidden * pdl_precision_bytes(PDL_BF16),
+                                 .chosen = (double)r->size.top_k,
+                                 .most_nodes = (double)r->size.most_nodes};
 
-    if (ranks <= 1) return;
-    node = fmax(1, node);
-    double nodes = ranks / node, reached = nodes * (1 - pow(1 - 1 / nodes, chosen));
-    if (r->size.most_nodes > 0) reached = fmin(reached, (double)r->size.most_nodes);
-    double seconds = bytes * chosen * (node - 1) / node / (p->fabric_efficiency * level[0].bandwidth_bytes_per_s);
-    if (ranks > node && m->system.level_count > 1)
-        seconds += bytes * reached * (nodes - 1) / nodes /
-                   (EXPERT_NETWORK * level[1].bandwidth_bytes_per_s * level[1].ports / (double)level[0].fanout);
+    if (r->experts_over <= 1) return;
+    double seconds = pdl_expert_route_seconds(&m->system, p, &route);
     seconds *= 4 * (double)r->size.layers / (double)c->pipeline;
     double grow = (out->total_s + seconds) / out->total_s;
     out->comm_s += seconds;
