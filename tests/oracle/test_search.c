@@ -415,6 +415,9 @@ static void reasons_name_what_is_in_the_way(void)
                   "at most 74 devices (layer conv1 has 224 rows, of which a piece needs 3 for the halo)");
     expect_reason("resnet50", "data+filter", 2, "two axes need at least 4 devices");
     expect_reason("resnet50", "3d", 13, "13 devices are no product of two axes: the number is prime");
+    expect_reason("gpt2-124m", "4d", 4, "4 devices are no product of 3 axes");
+    expect_reason("gpt2-124m", "data+tensor+context", 26,
+                  "layer h.0.attn has 12 heads: no divisor of the number of devices divides them");
 }
 
 /* Strategies are searched side by side: each comes out as it does alone, to the last bit. */

@@ -36,7 +36,15 @@ static void describe_factors(int64_t pe, char *reason, size_t size)
         snprintf(reason, size, "%lld devices are no product of two axes: the number is prime", (long long)pe);
 }
 
-void pdl__describe_refusal(pdl__searcher_t *s)
+static int prime_factors(int64_t n)
+{
+    int count = 0;
+
+    for (; n > 1; n /= smallest_divisor(n)) count++;
+    return count;
+}
+
+static void describe_layers(pdl__searcher_t *s)
 {
     const pdl_strategy_t *strategy = s->best->config.strategy;
     pdl_preset_options_t  options = {.published = s->oracle->p.published_forms,
@@ -61,4 +69,22 @@ void pdl__describe_refusal(pdl__searcher_t *s)
         snprintf(reason, size, "layer %s has %s: %s", l->name, what,
                  two ? "no divisor of the number of devices divides them"
                      : "the number of devices does not divide them");
+}
+
+void pdl__describe_refusal(pdl__searcher_t *s)
+{
+    const pdl_strategy_t *strategy = s->best->config.strategy;
+    int64_t               pe = s->request->pe;
+    bool                  twice = pdl_strategy_splits_twice(strategy);
+    int                   axes = pdl_strategy_has(strategy, PDL_AXIS_PIPELINE) ? 3 : 2;
+
+    describe_layers(s);
+    if (!twice || s->best->reason[0] != '\0') return;
+    if (prime_factors(pe) < axes)
+        snprintf(s->best->reason, sizeof(s->best->reason), "%lld devices are no product of %d axes", (long long)pe,
+                 axes);
+    else
+        snprintf(s->best->reason, sizeof(s->best->reason),
+                 "no tensor and context axis of %lld devices divide the %lld key-value heads together",
+                 (long long)pe, (long long)pdl_preset_heads(s->oracle->model));
 }
