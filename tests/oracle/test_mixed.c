@@ -432,7 +432,7 @@ static void shares_tied_weights(void)
     if (!model || !system) return;
     pdl_oracle_t *oracle = plain_oracle(model, system, false);
     config.strategy = pdl_strategy_find("data+tensor");
-    CHECK_OK(pdl__plan_of_config(oracle, &config, &mesh, &plan));
+    CHECK_OK(pdl__plan_of_config(oracle, &config, &mesh, 0, &plan));
     REQUIRE_OK(pdl__options_create(oracle, plan, axis, &options));
     for (int price = 0; price < 6; price++) {
         pdl_mixed_goal_t   goal = {.hidden_share = 1, .seconds_per_byte = price ? pow(10, -15 + price) : 0};
