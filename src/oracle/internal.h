@@ -122,6 +122,13 @@ static inline uint64_t pdl__mix_text(uint64_t hash, const char *text)
 void pdl__oracle_forget_profiles(pdl_oracle_t *oracle);
 void pdl__oracle_forget(pdl_oracle_t *oracle);
 
+static inline bool pdl__shares_experts(const pdl_config_t *config)
+{
+    return config->experts > 1;
+}
+/* The mesh of a configuration. Neighbours of the data axis are an axis of their own where they share experts: the place of that one,
+   else 0. */
+int pdl__lay_out(const pdl_config_t *config, pdl_mesh_t *mesh);
 /* The plan of a preset on a mesh, not yet checked. expert_axis: as in the options of a preset. */
 pdl_status_t pdl__plan_of_config(pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_mesh_t *mesh,
                                  int expert_axis, pdl_plan_t **plan);

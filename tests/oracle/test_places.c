@@ -368,7 +368,7 @@ static double check_bounds(bench_t *b, pdl_config_t config, int way)
     if (config.schedule == PDL_SCHEDULE_INTERLEAVED && config.micro_batches % config.pipeline != 0) return INFINITY;
     double total = replayed(b, &config).total_s, closed = evaluate(b, &config).total_s;
     CHECK_OK(pdl__lower_bound(b->oracle, &config, &least));
-    CHECK_OK(pdl__replay_bound(b->oracle, &config, &bound));
+    CHECK_OK(pdl__replay_bound(b->oracle, &config, 0, &bound));
     CHECK(least <= total * (1 + 1e-9));
     CHECK(bound <= total * (1 + 1e-9));
     CHECK(closed <= total * (1 + 1e-5)); /* beside the update */
