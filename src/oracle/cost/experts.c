@@ -35,7 +35,7 @@ double pdl__route_seconds(const pdl_pricing_t *pr, const pdl_transfer_t *t)
 {
     const pdl_plan_t  *plan = pr->profile->plan;
     const pdl_layer_t *layer = pdl_model_layer(plan->model, t->layer);
-    double             ranks = (double)plan->mesh.axis[t->axis].size, chosen = (double)layer->top_k;
+    double             ranks = (double)plan->mesh.axis[t->axis].size, chosen = pdl_layer_expert_rows(layer);
 
     return pdl_expert_route_seconds(pr->system, pr->p,
                                     &(pdl_expert_route_t){.ranks = ranks,
