@@ -349,7 +349,9 @@ bool pdl__exact_likely(const pdl__exact_walk_t *walk, int node)
     const pdl__node_t *n = &walk->list->node[node];
     int64_t            inner = n->config.spatial * n->config.tensor;
 
-    return n->micro_batch <= 2 && n->stride == 1 && inner <= pdl_system_group_size(walk->oracle->system, 0);
+    /* Two inner axes are as many nodes again to price, and lower what has to be beaten by little. */
+    return n->micro_batch <= 2 && n->stride == 1 && (n->config.spatial == 1 || n->config.tensor == 1) &&
+           inner <= pdl_system_group_size(walk->oracle->system, 0);
 }
 
 void pdl__exact_glance(pdl__exact_walk_t *walk, int node)
