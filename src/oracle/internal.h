@@ -269,7 +269,9 @@ pdl_status_t pdl__config_profile(pdl_oracle_t *oracle, const pdl_config_t *confi
 /* Whether layers can be split as the configuration says, whatever its batch. */
 pdl_status_t pdl__check_split(pdl_oracle_t *oracle, const pdl_config_t *config);
 
-/* Bounds for pruning; cheap once the profile is kept. A time that no partition into stages can beat: */
+/* Bounds for pruning; cheap once the profile is kept. What a micro-batch takes in all layers together, each on the fastest device: */
+pdl_status_t pdl__least_pass(pdl_oracle_t *oracle, const pdl_config_t *config, double *seconds);
+/* a time that no partition into stages can beat, */
 pdl_status_t pdl__lower_bound(pdl_oracle_t *oracle, const pdl_config_t *config, double *seconds);
 /* and ones that replaying the configuration with its partition cannot: by its passes, which are the same for all shardings (one above
    enough_s may be found to be lower, but not lower than that; 0: none), */

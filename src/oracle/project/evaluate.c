@@ -257,9 +257,7 @@ pdl_status_t pdl_oracle_evaluate(pdl_oracle_t *oracle, const pdl_config_t *confi
     return status;
 }
 
-/* m micro-batches through stages that share the layers evenly: m * slowest + (total - slowest) / v is least when
-   the slowest stage is total / stages. */
-pdl_status_t pdl__lower_bound(pdl_oracle_t *oracle, const pdl_config_t *config, double *seconds)
+pdl_status_t pdl__least_pass(pdl_oracle_t *oracle, const pdl_config_t *config, double *seconds)
 {
     pdl_case_t     c;
     pdl_profile_t *profile;
@@ -267,15 +265,21 @@ pdl_status_t pdl__lower_bound(pdl_oracle_t *oracle, const pdl_config_t *config, 
     pdl__case_of_config(oracle, config, NULL, &c);
     pdl_status_t status = pdl__check_config(oracle, config, &c);
     if (!status) status = pdl__config_profile(oracle, config, &c, &profile);
+    return status ? status : pdl__least_run(&c, profile, seconds);
+}
+
+pdl_status_t pdl__lower_bound(pdl_oracle_t *oracle, const pdl_config_t *config, double *seconds)
+{
+    double       stages = (double)config->pipeline, m = (double)config->micro_batches, pass_s;
+    pdl_status_t status = pdl__least_pass(oracle, config, &pass_s);
+
     if (status) return status;
-    double stages = (double)c.pipeline, m = (double)c.micro_batches, v = (double)c.virtual_stages;
-    double total;
-    status = pdl__least_run(&c, profile, &total);
-    if (status) return status;
-    /* Stages on different devices are as uneven as these where layers are few, and then a slow first stage works while others fill. */
-    bool   several = (profile->kinds & (profile->kinds - 1)) != 0;
-    double fill = pdl__divides_passes(&c) || several ? 0 : (stages - 1) / v;
-    *seconds = c.run_mode == PDL_INFERENCE ? 0 : total / stages * (m + fill);
+    if (config->run_mode == PDL_INFERENCE)
+        *seconds = 0;
+    else if (config->schedule == PDL_SCHEDULE_ZERO_BUBBLE)
+        *seconds = pass_s * m / stages;
+    else
+        *seconds = pdl__least_passes(pass_s, m, stages, config->virtual_stages > 1);
     return PDL_OK;
 }
 

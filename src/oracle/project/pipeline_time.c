@@ -293,3 +293,9 @@ double pdl__pipeline_drain(const pdl__runs_t *r, int64_t stage)
     /* Its own last gradients of weights are made meanwhile. */
     return larger(0, seconds - (double)left_at_end(r, stage) * bare_pass(r, stage).later);
 }
+
+double pdl__least_passes(double pass_s, double m, double stages, bool interleaved)
+{
+    if (interleaved) return pass_s * fmax(1, m / stages);
+    return pass_s * (1 + fmax((m - 1) / 2, m > stages ? m - (stages + 2) / 3 : 0) / stages);
+}

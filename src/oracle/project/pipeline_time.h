@@ -23,6 +23,10 @@ typedef struct pdl__runs {
    bare_s: as if transfers took no time; sent_s may be NULL. */
 pdl_status_t pdl__pipeline_seconds(const pdl__runs_t *runs, double *bare_s, double *sent_s);
 
+/* What the passes of all micro-batches take at the least, given those of one through all layers and however these are cut into
+   stages (docs/oracle.md, "Exact search"). */
+double pdl__least_passes(double pass_s, double micro_batches, double stages, bool interleaved);
+
 /* From the end of what a stage does backward until then, as if transfers took no time. */
 double pdl__pipeline_drain(const pdl__runs_t *runs, int64_t stage);
 

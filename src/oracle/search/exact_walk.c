@@ -2,6 +2,9 @@
  * Nodes of an exact search: bounds first, then what is left is evaluated. Every bound is below what the closed form gives.
  */
 #include "oracle/search/exact_leaf.h"
+
+#include "oracle/project/pipeline_time.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -61,14 +64,9 @@ static double pass_seconds(const pdl__visit_t *v)
     return pdl__run_seconds(&v->c, &nothing, all_layers(v));
 }
 
-/* What the passes of all micro-batches take at the least, given those of one through all layers and however these are cut into
-   stages (docs/oracle.md, "Exact search"). */
 static double least_seconds(const pdl__visit_t *v, double pass_s, bool interleaved)
 {
-    double m = (double)v->config.micro_batches, stages = (double)v->config.pipeline;
-
-    if (interleaved) return pass_s * fmax(1, m / stages);
-    return pass_s * (1 + fmax((m - 1) / 2, m > stages ? m - (stages + 2) / 3 : 0) / stages);
+    return pdl__least_passes(pass_s, (double)v->config.micro_batches, (double)v->config.pipeline, interleaved);
 }
 
 /* The same where passes are divided: all of one stage, or one micro-batch to the end and back, for which no gradients of weights are

@@ -116,21 +116,20 @@ static void consider_accumulation(pdl__searcher_t *s, pdl_config_t config)
     }
 }
 
-/* Whether no pipeline of a mesh can win, by its largest micro-batch alone: in smaller ones a sample takes no less, and even one
-   sample after the other is behind the first stages for a while, but for what divided passes leave to be made then. */
-static bool hopeless_mesh(const pdl__searcher_t *s, pdl_config_t config, int64_t samples, int64_t largest,
-                          bool divided)
+/* Whether no pipeline of a mesh can win, by its largest micro-batch alone: in smaller ones a sample takes no less, and samples that
+   stages share out evenly take no less in any schedule. */
+static bool hopeless_mesh(const pdl__searcher_t *s, pdl_config_t config, int64_t samples, int64_t largest)
 {
-    double seconds, stages = (double)config.pipeline, fill = divided ? 0 : (stages - 1) / MOST_VIRTUAL_STAGES;
+    double pass_s;
 
     if (!s->best->possible || !pdl__parts_take_longer(s->oracle, config.precision)) return false;
     config.micro_batches = samples / largest;
     config.schedule = PDL_SCHEDULE_1F1B;
     config.virtual_stages = 1;
-    if (pdl__lower_bound(s->oracle, &config, &seconds)) return false;
-    double stage_s = seconds / ((double)config.micro_batches + stages - 1);
-    double sample_s = stage_s / ceil((double)samples / (double)config.micro_batches);
-    return pdl__least_score(s, &config, sample_s * ((double)samples + fill)) > s->best->score * (1 + 1e-9);
+    if (pdl__least_pass(s->oracle, &config, &pass_s)) return false;
+    double sample_s = pass_s / ceil((double)samples / (double)config.micro_batches);
+    double seconds = sample_s * (double)samples / (double)config.pipeline;
+    return pdl__least_score(s, &config, seconds) > s->best->score * (1 + 1e-9);
 }
 
 static void consider_pipeline(pdl__searcher_t *s, pdl_config_t config, bool lost)
@@ -175,7 +174,7 @@ static void consider_pipelines(pdl__searcher_t *s, pdl_config_t config, bool div
 
     if (asked > 0 && !has_parts(s, asked, samples)) return;
     while (2 * largest <= samples && 2 * largest <= MOST_MICRO_BATCH) largest *= 2;
-    bool lost = hopeless_mesh(s, config, samples, largest, divided);
+    bool lost = hopeless_mesh(s, config, samples, largest);
     for (int64_t micro = 1; micro <= largest; micro *= 2) {
         config.micro_batches = (samples + micro - 1) / micro;
         if (asked > 0 && asked != config.micro_batches) continue;
