@@ -86,7 +86,8 @@ for framework in nemo fsdp torchtitan deepspeed; do
     expect 0 plan "${blackwell[@]}" --precision nvfp4 --export $framework -o $framework
     grep -rq "precision nvfp4" out $framework || fail "$framework says nothing of nvfp4: $(cat out)"
 done
-expect 2 train best.yaml --data synthetic --steps 1
+expect 0 plan --model lenet --system gb200 --pe 1 --batch 16 --precision nvfp4 -o one.yaml
+expect 2 train one.yaml --data synthetic --steps 1
 has err "precision nvfp4 cannot be trained here: use fp32, tf32 or bf16"
 expect 2 plan --model resnet50 --system abci-v --pe 4 --precision fp8,bf16
 has err "it has fp64, fp32, fp16"
