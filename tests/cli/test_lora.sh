@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # LoRA: plans, plan files, documents and models with adapters; training of them alone, on one rank and on several.
 set -euo pipefail
-. "$SOURCE/tests/cli/common.sh"
+. "$SOURCE/tests/cli/ranks.sh"
 
 # 12 blocks, rank 8: queries, keys and values of 768 to 2,304, and the projection behind attention.
 adapters=$((12 * 8 * (768 + 2304 + 768 + 768)))
