@@ -37,7 +37,7 @@ size_t       pdl_scratch_bytes(const pdl_scratch_t *scratch);
 
 /* Memory that all ranks of a communicator share on one machine, through which an executor then sends its messages in place of MPI.
    Collective. *mailbox is NULL where ranks are on several machines, are more than 8, or there is no room for it. Vectors above 256 KiB, or
-   what PARADL_SHARED says, still go by MPI. */
+   what PARADL_SHARED says, still go by MPI, but for those of 8 MiB and more of two ranks. */
 typedef struct pdl_mailbox pdl_mailbox_t;
 pdl_status_t               pdl_mailbox_create(MPI_Comm comm, pdl_mailbox_t **mailbox);
 void pdl_mailbox_destroy(pdl_mailbox_t *mailbox); /* NULL is allowed; no executor may use it any more */
