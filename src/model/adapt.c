@@ -89,7 +89,8 @@ static pdl_status_t check(const adaptation_t *a, pdl_lora_layers_t layers)
     if (any) return PDL_OK;
     return layers != PDL_LORA_ALL
                ? pdl_error(PDL_ERR_INPUT,
-                           "%s has no attention whose projections could have adapters: use all layers",
+                           "%s has no attention whose projections could have adapters: choose all layers "
+                           "(--lora-layers all)",
                            pdl_model_name(a->model))
                : pdl_error(PDL_ERR_INPUT, "%s has no linear layer but the last that could have an adapter",
                            pdl_model_name(a->model));

@@ -3,20 +3,6 @@
 set -euo pipefail
 . "$SOURCE/tests/cli/common.sh"
 
-# check TEXT: a Python condition on the JSON document d in `out`.
-check() {
-    python3 -c 'import json, sys; d = json.load(open("out")); assert eval(sys.argv[1]), sys.argv[1]' "$1" 2>message ||
-        fail "$1: $(tail -1 message)"
-}
-
-refuse() {
-    local text=$1
-    shift
-    expect 2 "$@"
-    has err "$text"
-    [ "$(wc -l <err)" -eq 1 ] || fail "paradl $*: more than one line: $(cat err)"
-}
-
 expect 0 system show a100-v100
 for word in "a100      4       32  NVIDIA A100" "v100      4       32  NVIDIA V100" "what every device has at the least"; do has out "$word"; done
 expect 0 system show a100-v100 --json

@@ -3,12 +3,6 @@
 set -euo pipefail
 . "$SOURCE/tests/cli/common.sh"
 
-# check TEXT: a Python condition on the JSON document d in `out`.
-check() {
-    python3 -c 'import json, sys; d = json.load(open("out")); assert eval(sys.argv[1]), sys.argv[1]' "$1" 2>message ||
-        fail "$1: $(tail -1 message)"
-}
-
 dln=(simulate --topology dln --hosts 64 --hosts-per-switch 8 --bytes 64MiB)
 
 # The fields that programs rely on, and a golden value.

@@ -3,21 +3,6 @@
 set -euo pipefail
 . "$SOURCE/tests/cli/common.sh"
 
-# check TEXT: a Python condition on the JSON document d in `out`.
-check() {
-    python3 -c 'import json, sys; d = json.load(open("out")); assert eval(sys.argv[1]), sys.argv[1]' "$1" 2>message ||
-        fail "$1: $(tail -1 message)"
-}
-
-refuse() {
-    local text=$1
-    shift
-    expect 2 "$@"
-    has err "$text"
-    [ "$(wc -l <err)" -eq 1 ] || fail "paradl $*: more than one line: $(cat err)"
-    [ ! -s out ] || fail "paradl $*: a refusal printed something"
-}
-
 plans=$SOURCE/examples/plans
 
 # The parts sum to the whole, here and there, and the large 3-D plan is within 1 % of its projection.
