@@ -25,7 +25,7 @@ static const pdl_timed_op_t *find(const pdl_system_t *system, uint64_t key, pdl_
         const pdl_timed_op_t *row = &system->operation[low + *count];
         if (row->hash != key || row->precision != (int)precision) break;
     }
-    return system->operation + low;
+    return system->operation_count > 0 ? &system->operation[low] : NULL;
 }
 
 /* What it takes with x samples in place of x0: a kernel at least, and the rest for every sample. */
