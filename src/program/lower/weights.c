@@ -260,26 +260,6 @@ static void choose_passing(const pdl__graph_spec_t *spec, pdl__rank_weights_t *w
     w->gradients_pass = w->early && spec->plan->micro_batches == 1 && spec->backend->weight_type == PDL_DTYPE_F32;
 }
 
-/* Sharding is over replicas. Experts that all of them share out have none; what would be left is a sum over other axes alone, beside parts
-   of all other weights. */
-static pdl_status_t check_experts(const pdl__graph_spec_t *spec, const pdl__graph_t *graph,
-                                  const pdl__rank_weights_t *w)
-{
-    unsigned data = pdl__data_axes(&spec->plan->mesh);
-
-    for (int i = 0; i < w->trainable && w->sharding != PDL_SHARDING_NONE; i++) {
-        const pdl_layer_t *layer = pdl_model_layer(spec->plan->model, graph->unit[w->weight[i].unit].layer);
-        if (w->weight[i].axes != 0 && (w->weight[i].axes & data) == 0)
-            return pdl_error(
-                PDL_ERR_UNSUPPORTED,
-                "layer %s: its experts are shared out over all replicas, and their gradients summed over "
-                "other axes, which is not trained with sharding %s: plan with sharding none, or leave each "
-                "expert two replicas",
-                layer->name, pdl_sharding_names[w->sharding]);
-    }
-    return PDL_OK;
-}
-
 pdl_status_t pdl__rank_weights_create(const pdl__graph_spec_t *spec, pdl__graph_t *graph)
 {
     pdl__rank_weights_t *w = calloc(1, sizeof(*w));
@@ -291,7 +271,6 @@ pdl_status_t pdl__rank_weights_create(const pdl__graph_spec_t *spec, pdl__graph_
     w->state_passes = spec->training && spec->plan->optimizer_tier != PDL_TIER_DEVICE &&
                       (spec->state_arrays > 0 || w->weights_pass);
     pdl_status_t status = list_weights(spec, graph, w);
-    if (!status) status = check_experts(spec, graph, w);
     if (!status) choose_passing(spec, w);
     if (!status) status = cut_buckets(spec, w);
     return status ? status : find_ties(spec, w);

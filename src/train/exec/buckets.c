@@ -68,7 +68,7 @@ void pdl__name_exchange(const pdl_session_t *s, unsigned axes, pdl_exchange_spec
         spec->algorithm = instead;
 }
 
-/* Sums of whole buckets, everywhere. */
+/* Sums of whole buckets, everywhere. Of gradients that replicas keep parts of, those that are no replica's else lie among the parts. */
 static pdl_status_t connect_group(pdl_session_t *s, pdl__buckets_t *group)
 {
     int64_t            *bound = calloc((size_t)group->count + 1, sizeof(*bound));
@@ -85,7 +85,7 @@ static pdl_status_t connect_group(pdl_session_t *s, pdl__buckets_t *group)
     pdl__name_exchange(s, group->axes, &spec);
     if (!status) status = pdl_exchange_create(&spec, &group->exchange);
     for (int b = 0; b < group->count && !status && s->weights.array[PDL_ARRAY_GRADIENT] != NULL; b++)
-        status = pdl_exchange_place(group->exchange, b, pdl__bucket_at(s, PDL_ARRAY_GRADIENT, &group->bucket[b]));
+        status = pdl_exchange_place(group->exchange, b, pdl__shard_part(s, PDL_ARRAY_GRADIENT, &group->bucket[b]));
     free(bound);
     return status;
 }

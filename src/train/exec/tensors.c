@@ -66,7 +66,7 @@ bool pdl__shard_cuts(const pdl_session_t *s, pdl_session_array_t array, const pd
     return cut && entry->info.trainable && entry->group >= 0 && s->exchange.buckets[entry->group].shard_ranks;
 }
 
-/* The elements of a weight that are this rank's; how many. */
+/* The elements of a weight that are this rank's, counted in its arrays; how many. */
 static int64_t own_range(const pdl__bucket_t *bucket, const pdl__trace_entry_t *entry, int64_t *low)
 {
     int64_t high = entry->offset + entry->storage;
@@ -99,17 +99,18 @@ pdl_status_t pdl__shard_collect(const pdl_session_t *s, pdl_session_array_t arra
     const pdl__bucket_t  *bucket = &group->bucket[entry->bucket];
     pdl_status_t          status = PDL_OK;
 
+    /* Ranks tell each other places in the weight: in their arrays it begins elsewhere where some have more experts. */
     for (int r = 0; r < pdl_ranks_size(group->shard_ranks) && !status; r++) {
-        int64_t range[2] = {0, 0};
+        int64_t range[2] = {0, 0}, low;
         if (r == pdl_ranks_rank(group->shard_ranks)) {
-            range[1] = own_range(bucket, entry, &range[0]);
-            if (range[1] > 0)
-                status = get_part(s, array, bucket, range[0], range[1], storage + range[0] - entry->offset);
+            range[1] = own_range(bucket, entry, &low);
+            range[0] = low - entry->offset;
+            if (range[1] > 0) status = get_part(s, array, bucket, low, range[1], storage + range[0]);
         }
         if (!status) status = pdl_ranks_broadcast(group->shard_ranks, range, sizeof(range), r);
         if (!status && range[1] > 0)
-            status = pdl_ranks_broadcast(group->shard_ranks, storage + range[0] - entry->offset,
-                                         range[1] * (int64_t)sizeof(float), r);
+            status =
+                pdl_ranks_broadcast(group->shard_ranks, storage + range[0], range[1] * (int64_t)sizeof(float), r);
     }
     return status;
 }
