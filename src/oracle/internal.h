@@ -126,6 +126,11 @@ static inline bool pdl__shares_experts(const pdl_config_t *config)
 {
     return config->experts > 1;
 }
+/* Neighbours on the data axis that do: of each all ranks of a context axis are among them. */
+static inline int64_t pdl__expert_replicas(const pdl_config_t *config)
+{
+    return config->experts > config->spatial ? config->experts / config->spatial : 1;
+}
 /* The mesh of a configuration. Neighbours of the data axis are an axis of their own where they share experts: the place of that one,
    else 0. */
 int pdl__lay_out(const pdl_config_t *config, pdl_mesh_t *mesh);

@@ -151,6 +151,19 @@ int pdl_plan_expert_axis(const pdl_plan_t *plan)
     return -1;
 }
 
+int64_t pdl_plan_expert_ranks(const pdl_plan_t *plan, pdl_axis_kind_t kind)
+{
+    int64_t ranks = 1;
+
+    for (int a = 0; a < plan->mesh.axis_count; a++)
+        for (int i = 0; plan->mesh.axis[a].kind == kind && i < pdl_model_layer_count(plan->model); i++) {
+            if (plan->modes[i].on[a] != PDL_MODE_EXPERT) continue;
+            ranks *= plan->mesh.axis[a].size;
+            break;
+        }
+    return ranks;
+}
+
 /* Heads and experts that several axes share out: none of their ranks together may be left without. */
 static pdl_status_t check_shared(const pdl_plan_t *plan)
 {

@@ -210,7 +210,7 @@ static void fill(pdl_plan_t *plan, int a, pdl_mode_t mode)
     for (int i = 0; i < pdl_model_layer_count(plan->model); i++) plan->modes[i].on[a] = (uint8_t)mode;
 }
 
-/* Every layer splits samples, but mixtures, whose experts are shared out. */
+/* Every layer splits samples, or tokens, but mixtures, whose experts are shared out. */
 static pdl_status_t apply_experts(pdl_plan_t *plan, int a)
 {
     bool found = plan->mesh.axis[a].size == 1;
@@ -232,8 +232,10 @@ static pdl_status_t apply_axis(pdl_plan_t *plan, int a, pdl_width_t width, const
         fill(plan, a, PDL_MODE_SAMPLE);
         return options->expert_axis > 0 && options->expert_axis == a ? apply_experts(plan, a) : PDL_OK;
     case PDL_AXIS_SPATIAL:
-        if (width == PDL_WIDTH_TOKENS || width == PDL_WIDTH_PAIRS)
-            return apply_tokens(plan, a, options->keep_small);
+        if (width == PDL_WIDTH_TOKENS || width == PDL_WIDTH_PAIRS) {
+            pdl_status_t status = apply_tokens(plan, a, options->keep_small);
+            return status || options->expert_axis <= 0 ? status : apply_experts(plan, a);
+        }
         return apply_space(plan, a, options);
     case PDL_AXIS_TENSOR:
         if (width == PDL_WIDTH_PAIRS) return apply_pairs(plan, a, options->keep_small);

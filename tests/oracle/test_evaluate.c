@@ -138,27 +138,75 @@ static void evaluate_equals_project(void)
 /* The same where replicas share experts out, in every order of axes, and of the exact search's steps no more than of all. */
 static void experts_of_replicas_too(void)
 {
-    static const char *const with_experts[] = {"data", "data+pipeline", "data+tensor", "3d"};
+    static const char *const with_experts[] = {"data",         "data+pipeline", "data+tensor",         "3d",
+                                               "data+context", "3d-context",    "data+tensor+context", "4d"};
     pdl_parameters_t         p;
     int                      compared = 0;
 
     pdl_parameters_default(&p);
-    for (int times = 0; times < 120; times++) {
+    for (int times = 0; times < 200; times++) {
         p.overlap_gradients = between(0, 1);
         p.shaped_kernels = between(0, 1);
         bench_t      b = begin("mixtral-8x7b", times % 2 ? selene : abci, p);
         pdl_config_t c = random_config();
-        c.strategy = pdl_strategy_find(with_experts[between(0, 3)]);
+        c.strategy = pdl_strategy_find(with_experts[between(0, 7)]);
         if (!pdl_strategy_has(c.strategy, PDL_AXIS_PIPELINE)) c.pipeline = 1;
         c.tensor = pdl_strategy_has(c.strategy, PDL_AXIS_TENSOR) ? INT64_C(1) << between(0, 2) : 1;
-        c.spatial = 1;
-        c.experts = INT64_C(1) << between(1, 3);
-        c.data = c.experts * between(1, 3);
+        c.spatial = pdl_strategy_has(c.strategy, PDL_AXIS_SPATIAL) ? INT64_C(1) << between(0, 2) : 1;
+        int64_t replicas = INT64_C(1) << between(c.spatial == 1, 3);
+        c.experts = c.spatial * replicas;
+        c.data = replicas * between(1, 3);
         c.batch = c.data * c.micro_batches * between(1, 3);
         check_both_ways(&b, NULL, &c, &compared);
         end(&b);
     }
-    CHECK(compared > 60);
+    CHECK(compared > 100);
+}
+
+/* Two replicas of two that share experts out, beside two ranks with the tokens of each, which share them out too or have the same ones. */
+static void experts_beside_a_context_axis(void)
+{
+    pdl_config_t     c = pdl_config_default("data+tensor+context");
+    pdl_parameters_t p;
+    pdl_projection_t out[2], played[2];
+    double           experts = 0;
+
+    pdl_parameters_default(&p);
+    p.overlap_gradients = false;
+    p.memory_margin = 1;
+    for (int same = 0; same < 2; same++) {
+        bench_t     b = begin("mixtral-8x7b", selene, p);
+        pdl_plan_t *plan = NULL;
+        c.data = 4;
+        c.spatial = 2;
+        c.tensor = 2;
+        c.experts = 4;
+        c.batch = 8;
+        c.optimizer = PDL_OPTIMIZER_ADAM;
+        c.precision = PDL_BF16;
+        c.sharding = PDL_SHARDING_ZERO1;
+        REQUIRE_OK(pdl_oracle_plan(b.oracle, &c, &plan));
+        int spatial = pdl_mesh_find(&plan->mesh, PDL_AXIS_SPATIAL);
+        experts = 0;
+        for (int i = 0; i < pdl_model_layer_count(b.model); i++) {
+            const pdl_layer_t *layer = pdl_model_layer(b.model, i);
+            if (layer->type != PDL_LAYER_MOE) continue;
+            CHECK_INT(plan->modes[i].on[spatial], PDL_MODE_EXPERT);
+            if (same) plan->modes[i].on[spatial] = PDL_MODE_SPACE;
+            experts += (double)layer->weights;
+        }
+        CHECK_OK(pdl_plan_check(plan));
+        CHECK_OK(pdl_oracle_project(b.oracle, plan, NULL, &out[same]));
+        CHECK_OK(pdl_oracle_replay(b.oracle, plan, NULL, &played[same]));
+        CHECK_NEAR(played[same].gradient_total_s, out[same].gradient_total_s, 0.02);
+        pdl_plan_destroy(plan);
+        end(&b);
+    }
+    /* 2 bytes of a weight and 4 of its gradient; 12 of state, of which each of the two replicas has half. A rank has an eighth of the
+       experts, or a quarter. */
+    CHECK_NEAR(out[1].memory.weights - out[0].memory.weights, 2 * experts / 8, 1e-6);
+    CHECK_NEAR(out[1].memory.optimizer - out[0].memory.optimizer, 12 * experts / 8 / 2, 1e-6);
+    CHECK(out[1].gradient_total_s > out[0].gradient_total_s);
 }
 
 /* The search plays quickly, and drops what cannot win by a bound: neither may differ from what the plan is said to take. */
@@ -325,6 +373,7 @@ int main(void)
     RUN(limits_are_errors);
     RUN(largest_batch_is_the_border);
     RUN(experts_of_replicas_too);
+    RUN(experts_beside_a_context_axis);
     pdl_system_destroy(abci);
     pdl_system_destroy(selene);
     return test_done();

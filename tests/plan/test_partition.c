@@ -407,6 +407,31 @@ static void experts_of_replicas(void)
     CHECK_NEAR(p->local[m].share_forward, 1, 0);
     pdl_partition_destroy(p);
     pdl_plan_destroy(plan);
+    /* Ranks of a context axis share them out with the replicas, each with its own tokens; by hand they may have the same ones. */
+    const pdl_mesh_t context = {{{PDL_AXIS_DATA, 3, 0}, {PDL_AXIS_DATA, 2, 0}, {PDL_AXIS_SPATIAL, 2, 0}}, 3};
+    REQUIRE_OK(pdl_plan_create(model, &context, 24, &plan));
+    CHECK_ERROR(pdl_plan_apply_preset(plan, "data+context", &options), "no attention");
+    for (int i = 1; i < pdl_model_layer_count(model); i++) {
+        plan->modes[i].on[0] = plan->modes[i].on[1] = PDL_MODE_SAMPLE;
+        plan->modes[i].on[2] = PDL_MODE_SPACE;
+    }
+    plan->modes[m].on[1] = plan->modes[m].on[2] = PDL_MODE_EXPERT;
+    CHECK_INT(pdl_plan_expert_ranks(plan, PDL_AXIS_DATA), 2);
+    CHECK_INT(pdl_plan_expert_ranks(plan, PDL_AXIS_SPATIAL), 2);
+    p = compile(plan, 2);
+    CHECK_INT(count(p, "m", PDL_PHASE_FORWARD, PDL_ALLTOALL, &elements), 4);
+    CHECK_INT(p->local[m].gradient_axes, 1);
+    CHECK_INT(p->local[head].gradient_axes, 7);
+    CHECK_NEAR(p->local[m].weights, (double)pdl_model_layer(model, m)->weights / 4, 1e-12);
+    CHECK_NEAR(p->local[m].y_elements, 3 * 8, 0);
+    pdl_partition_destroy(p);
+    plan->modes[m].on[2] = PDL_MODE_SPACE;
+    p = compile(plan, 2);
+    CHECK_INT(count(p, "m", PDL_PHASE_FORWARD, PDL_ALLTOALL, NULL), 2);
+    CHECK_INT(p->local[m].gradient_axes, 1 | 4);
+    CHECK_NEAR(p->local[m].weights, (double)pdl_model_layer(model, m)->weights / 2, 1e-12);
+    pdl_partition_destroy(p);
+    pdl_plan_destroy(plan);
     /* Nine ranks have no expert each; a network without mixtures has none to share out. */
     const pdl_mesh_t wide = {{{PDL_AXIS_PIPELINE, 1, 0}, {PDL_AXIS_DATA, 9, 0}}, 2};
     REQUIRE_OK(pdl_plan_create(model, &wide, 18, &plan));

@@ -338,6 +338,21 @@ static void experts_of_replicas(void)
     fclose(file);
     CHECK(strstr(text, "--expert-model-parallel-size 8") != NULL);
     CHECK(strstr(text, "--tensor-model-parallel-size 2") != NULL);
+    pdl_plan_destroy(plan);
+    /* With a context axis of two, whose ranks are of the eight. */
+    mesh = (pdl_mesh_t){
+        {{PDL_AXIS_DATA, 2, 0}, {PDL_AXIS_DATA, 2, 0}, {PDL_AXIS_SPATIAL, 2, 0}, {PDL_AXIS_TENSOR, 2, 0}}, 4};
+    REQUIRE_OK(pdl_plan_create(model, &mesh, 16, &plan));
+    REQUIRE_OK(pdl_plan_apply_preset(plan, "data+tensor+context", &options));
+    what.plan = plan;
+    CHECK_OK(pdl_report_export(&what, "megatron", folder, list));
+    file = fopen(path, "r");
+    REQUIRE(file != NULL);
+    memset(text, 0, sizeof(text));
+    CHECK(fread(text, 1, sizeof(text) - 1, file) > 0);
+    fclose(file);
+    CHECK(strstr(text, "--expert-model-parallel-size 8") != NULL);
+    CHECK(strstr(text, "--context-parallel-size 2") != NULL);
     fclose(list);
     pdl_plan_destroy(plan);
     pdl_system_destroy(system);

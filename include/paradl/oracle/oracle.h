@@ -301,10 +301,12 @@ extern const char *const pdl_order_names[PDL_ORDER_COUNT]; /* "pipeline, data, i
 typedef struct pdl_config {
     const pdl_strategy_t *strategy; /* NULL is refused */
     int64_t               pipeline, data, spatial, tensor;
-    int64_t     context; /* of the data axis: ranks that share every sample along its sequence; 0 or 1: none */
-    int64_t     experts; /* of the data axis: neighbours that share the experts of mixtures out; 0 or 1: none */
-    pdl_order_t order;
-    int64_t     batch, micro_batches;
+    int64_t context; /* of the data axis: ranks that share every sample along its sequence; 0 or 1: none */
+    int64_t
+                            experts; /* ranks that share the experts of mixtures out, beside a tensor axis: all of a context axis, and neighbours
+                            on the data axis; 0 or 1: none */
+    pdl_order_t             order;
+    int64_t                 batch, micro_batches;
     pdl_pipeline_schedule_t schedule;
     int                     virtual_stages;
     pdl_recompute_t         recompute;
@@ -321,7 +323,7 @@ typedef struct pdl_config {
 
 /* One device, one sample; a name that no strategy has leaves it NULL. */
 pdl_config_t pdl_config_default(const char *strategy);
-/* The next larger number of neighbours of the data axis, each with as many experts, after config->experts; 0: there is none. `experts`:
+/* The next larger number of such ranks, each with as many experts, after config->experts; 0: there is none. `experts`:
    pdl_preset_experts(). */
 int64_t pdl_config_next_experts(const pdl_config_t *config, int64_t experts);
 /* The default on a mesh of the strategy. */

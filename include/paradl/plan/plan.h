@@ -206,6 +206,8 @@ bool pdl_plan_recomputes(const pdl_plan_t *plan, int layer);
 bool pdl_plan_shares_experts(const pdl_plan_t *plan, int layer, int axis);
 /* The innermost data axis on which some layer does so, or -1. */
 int pdl_plan_expert_axis(const pdl_plan_t *plan);
+/* How many ranks of the axes of a kind share the experts of some layer out. */
+int64_t pdl_plan_expert_ranks(const pdl_plan_t *plan, pdl_axis_kind_t kind);
 /* Leaves out the axes of size 1 with what is said about them, which nothing depends on. */
 void pdl_plan_drop_unit_axes(pdl_plan_t *plan);
 
@@ -213,7 +215,8 @@ typedef struct pdl_preset_options {
     bool        published;     /* the forms of the published study: gather after every layer, linear layers whole */
     const char *spatial_until; /* last layer split in space, or NULL: as long as pieces hold the halo */
     bool        keep_small;    /* a layer that is too small for the axis stays whole instead of being refused */
-    int         expert_axis; /* the data axis on which replicas share out experts too; 0, which is none of a mesh of several: none */
+    int         expert_axis; /* the data axis on which replicas share out experts too, and a context axis with them; 0, which is none of a
+                                mesh of several: none */
 } pdl_preset_options_t;
 
 /* Sets the modes and the name of a strategy (strategy.h). The mesh must have the axes of the strategy (others of size 1).

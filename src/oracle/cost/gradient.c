@@ -186,17 +186,20 @@ static pdl_status_t add_wide(pdl_oracle_t *oracle, const pdl_case_t *c, bool acr
     return PDL_OK;
 }
 
-/* Gradients of experts that replicas share out: over those of every such group. */
+/* Gradients of experts that replicas share out: over those of every such group, and before over the context axis where its ranks have
+   the same experts. */
 static pdl_status_t add_experts(pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_sums_t *s, double item,
                                 bool pack, pdl__gradient_cost_t *e)
 {
     pdl_group_query_t query = {c->pe, c->data / c->experts, c->data_stride * c->experts, false, PDL_PATTERN_RING};
-    volume_t          v = {s->expert_weights, s->expert_tensors};
+    volume_t          inner = {s->inner_expert_weights, s->inner_expert_tensors};
+    volume_t          v = {s->expert_weights - inner.weights, s->expert_tensors - inner.tensors};
     double            bytes = v.weights * item;
     pdl_group_t       group;
     pdl_status_t      status = pdl_oracle_group(oracle, &query, &group);
 
-    if (status) return status;
+    if (!status && inner.weights > 0) status = add_wide(oracle, c, c->outer > 1, &group, &inner, s, item, 0, e);
+    if (status || v.weights <= 1e-9 * s->expert_weights || group.ranks <= 1) return status;
     double startup = startup_seconds(oracle, c, &group, bytes);
     e->total_s += pack ? packed(oracle, c, &group, &v, bytes) : tensor_by_tensor(oracle, &group, &v, bytes);
     if (pack && is_shared(c) && c->sharding != PDL_SHARDING_ZERO3)
@@ -233,7 +236,7 @@ pdl_status_t pdl__gradient_total(pdl_oracle_t *oracle, const pdl_case_t *c, cons
         if (pack && is_shared(c) && c->sharding != PDL_SHARDING_ZERO3)
             add_gather(oracle, c, &outer, bytes, &e->startup_s, e);
     }
-    if (s->expert_weights > 0 && c->data > c->experts) status = add_experts(oracle, c, s, item, pack, e);
+    if (s->expert_weights > 0 && !host) status = add_experts(oracle, c, s, item, pack, e);
     if (!status && wide.weights > 0)
         status = add_wide(oracle, c, false, &outer, &wide, s, item, host ? s->wide_weights : wide.weights, e);
     if (!status && across.weights > 0)

@@ -221,16 +221,20 @@ static void add_gradients(const pdl_pricing_t *pr, const pdl_layer_t *layer, con
     }
     s->weights += local->weights;
     s->tensors += pdl_layer_weight_tensors(layer);
-    if (wide) {
+    if (local->experts_over > 1) {
+        s->expert_weights += local->weights;
+        s->expert_tensors += pdl_layer_weight_tensors(layer);
+        if (wide) {
+            s->inner_expert_weights += local->weights;
+            s->inner_expert_tensors += pdl_layer_weight_tensors(layer);
+        }
+    } else if (wide) {
         s->wide_weights += local->weights;
         s->wide_tensors += pdl_layer_weight_tensors(layer);
         if (split_axis && outer && !inside) {
             s->outer_weights += local->weights;
             s->outer_tensors += pdl_layer_weight_tensors(layer);
         }
-    } else if (local->experts_over > 1) {
-        s->expert_weights += local->weights;
-        s->expert_tensors += pdl_layer_weight_tensors(layer);
     } else {
         s->data_weights += local->weights;
         s->full_weights += (double)layer->weights;

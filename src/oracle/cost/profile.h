@@ -33,9 +33,11 @@ typedef struct pdl_sums {
     double wide_weights, wide_tensors;   /* partial over the data axes and an inner one */
     double outer_weights, outer_tensors; /* of these, over a spatial axis alone where there is a tensor axis too */
     double expert_weights, expert_tensors; /* over data axes, but that on which replicas share experts out */
-    double host_gradients;                 /* seconds to pass those through host memory once */
-    double host_replicated;                /* the same for weights of layers left whole */
-    double attentions;                     /* layers */
+    double inner_expert_weights,
+        inner_expert_tensors;      /* of these, over an inner axis too: a context axis whose ranks have the same */
+    double host_gradients;         /* seconds to pass those through host memory once */
+    double host_replicated;        /* the same for weights of layers left whole */
+    double attentions;             /* layers */
     double outside, outside_queue; /* forward of logits and loss, which belong to no block, and its host time */
     double norm_inputs, pool_outputs, logits; /* elements that a framework may keep in other formats */
     pdl__repeated_t blocks;                   /* of layers in blocks that the plan has recomputed */

@@ -41,12 +41,13 @@ pdl_config_t pdl_config_on(const pdl_strategy_t *strategy, const pdl_strategy_me
 
 int64_t pdl_config_next_experts(const pdl_config_t *config, int64_t experts)
 {
-    int64_t tensor = config->strategy->width == PDL_WIDTH_PAIRS ? config->tensor : 1;
+    int64_t tensor = config->strategy->width == PDL_WIDTH_PAIRS ? config->tensor : 1, context = config->spatial;
 
-    /* Of filters and channels a mixture has none that are split; tokens of a context axis stay where they are. */
-    if (experts == 0 || config->spatial > 1 || (tensor == 1 && config->tensor > 1)) return 0;
-    for (int64_t e = config->experts + 1; e <= config->data && e * tensor <= experts; e++)
-        if (config->data % e == 0 && experts % (e * tensor) == 0) return e;
+    /* Of filters and channels a mixture has none that are split, nor of positions that are no tokens. */
+    if (experts == 0 || (tensor == 1 && config->tensor > 1)) return 0;
+    if (context > 1 && !pdl_strategy_splits_tokens(config->strategy)) return 0;
+    for (int64_t e = config->experts + 1; e <= config->data * context && e * tensor <= experts; e++)
+        if (e % context == 0 && config->data % (e / context) == 0 && experts % (e * tensor) == 0) return e;
     return 0;
 }
 
@@ -80,9 +81,10 @@ int pdl__lay_out(const pdl_config_t *config, pdl_mesh_t *mesh)
                                                          : config->tensor;
         if (kind == PDL_AXIS_TENSOR) add_axis(mesh, PDL_AXIS_SPATIAL, config->spatial);
         if (kind == PDL_AXIS_DATA && pdl__shares_experts(config)) {
-            add_axis(mesh, kind, size / config->experts);
+            int64_t replicas = pdl__expert_replicas(config);
+            add_axis(mesh, kind, size / replicas);
             experts = mesh->axis_count;
-            size = config->experts;
+            size = replicas;
         }
         add_axis(mesh, kind, size);
     }
@@ -155,7 +157,7 @@ void pdl__case_of_config(const pdl_oracle_t *oracle, const pdl_config_t *config,
 {
     *c = (pdl_case_t){.pipeline = config->pipeline,
                       .data = config->data,
-                      .experts = pdl__shares_experts(config) ? config->experts : 1,
+                      .experts = pdl__expert_replicas(config),
                       .inner = config->spatial * config->tensor,
                       .batch = config->batch,
                       .micro_batches = config->micro_batches,
@@ -206,12 +208,13 @@ pdl_status_t pdl__check_config(const pdl_oracle_t *oracle, const pdl_config_t *c
     if (config->context > 1 && config->data % config->context != 0)
         return pdl_error(PDL_ERR_INPUT, "%lld ranks a sample do not divide the data axis of %lld",
                          (long long)config->context, (long long)config->data);
-    if (pdl__shares_experts(config) && (config->data % config->experts != 0 || config->spatial > 1))
+    if (pdl__shares_experts(config) &&
+        (config->experts % config->spatial != 0 || config->data % pdl__expert_replicas(config) != 0))
         return pdl_error(
             PDL_ERR_INPUT,
-            "%lld replicas that share experts out do not divide the data axis of %lld, or there is a spatial "
-            "axis beside them",
-            (long long)config->experts, (long long)config->data);
+            "%lld ranks that share experts out are not all of a context axis of %lld times a divisor of the "
+            "data axis of %lld",
+            (long long)config->experts, (long long)config->spatial, (long long)config->data);
     int64_t replicas = replicas_of(config);
     if (replicas > config->batch)
         return pdl_error(PDL_ERR_LIMIT, "a batch of %lld is too small for %lld replicas: at least one sample each",

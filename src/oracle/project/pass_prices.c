@@ -209,17 +209,15 @@ static pdl_status_t price_tensors(const pdl__pass_prices_t *pp, double tensors, 
 /* Gradients that are partial over an inner axis too, or `across` the groups of a tensor axis over a spatial one, are summed inside the
    group first; then every rank exchanges its share with the replicas. Where these share state out, they exchange all, and of that a
    share is summed inside. What is left to exchange is added to *bytes. */
-static pdl_status_t price_inside(const pdl__pass_prices_t *pp, const pdl_sums_t *sums, bool across, int stage,
-                                 double *exchange_s, double *bytes)
+static pdl_status_t price_inside(const pdl__pass_prices_t *pp, bool across, double weights, double tensors,
+                                 int64_t replicas, int stage, double *exchange_s, double *bytes)
 {
     const pdl_case_t *c = &pp->c;
-    double            weights = across ? sums->outer_weights : pdl__inner_weights(sums);
-    double            tensors = across ? sums->outer_tensors : sums->wide_tensors - sums->outer_tensors;
     double            all = weights * pp->profile->compute.item_bytes, seconds, left;
     bool              shared = c->sharding != PDL_SHARDING_NONE && c->data > 1;
     pdl_comm_query_t  inside = {PDL_ALLREDUCE, across ? &c->outer_algorithm : &c->inner_algorithm,
                                across ? c->outer : c->inner, across ? c->outer_stride : c->inner_stride,
-                               shared ? all / (double)c->data : all};
+                               shared ? all / (double)replicas : all};
 
     if (weights <= 0) return PDL_OK;
     pdl_status_t status = price(pp, &inside, stage, 1, &seconds);
@@ -227,6 +225,22 @@ static pdl_status_t price_inside(const pdl__pass_prices_t *pp, const pdl_sums_t 
     *exchange_s += seconds + packing_seconds(&pp->oracle->p, tensors, left);
     *bytes += left;
     return status;
+}
+
+/* Those of experts that replicas share out: over the ranks of a context axis where they have the same ones, then over replicas. */
+static pdl_status_t price_experts(const pdl__pass_prices_t *pp, const pdl_sums_t *sums, int stage,
+                                  double *exchange_s, double *gather_s)
+{
+    const pdl_case_t *c = &pp->c;
+    double            item = pp->profile->compute.item_bytes, inner = sums->inner_expert_weights;
+    double            tensors = sums->expert_tensors - sums->inner_expert_tensors;
+    double            left = (sums->expert_weights - inner) * item;
+    pdl_status_t status = price_inside(pp, c->outer > 1, inner, sums->inner_expert_tensors, c->data / c->experts,
+                                       stage, exchange_s, &left);
+
+    if (status || c->data == c->experts) return status;
+    *exchange_s += packing_seconds(&pp->oracle->p, tensors, (sums->expert_weights - inner) * item);
+    return price_replicas(pp, c->experts, left, stage, exchange_s, gather_s);
 }
 
 /* Exchange and gather of a run of layers. What passes through host memory keeps its closed form. A bucket is one
@@ -249,8 +263,11 @@ static pdl_status_t price_gradients(const pdl__pass_prices_t *pp, const pdl_sums
         *exchange_s = closed.total_s;
         return status;
     }
-    status = price_inside(pp, sums, false, stage, exchange_s, &wide);
-    if (!status) status = price_inside(pp, sums, true, stage, exchange_s, &wide);
+    status = price_inside(pp, false, pdl__inner_weights(sums), sums->wide_tensors - sums->outer_tensors, c->data,
+                          stage, exchange_s, &wide);
+    if (!status)
+        status =
+            price_inside(pp, true, sums->outer_weights, sums->outer_tensors, c->data, stage, exchange_s, &wide);
     if (status || c->data == 1) return status;
     if (narrow > 0 && !(c->hybrid ? p->pack_hybrid_gradients : p->pack_gradients)) {
         status = price_tensors(pp, sums->data_tensors, narrow, stage, exchange_s);
@@ -263,10 +280,7 @@ static pdl_status_t price_gradients(const pdl__pass_prices_t *pp, const pdl_sums
     }
     if (!status) status = price_replicas(pp, 1, narrow, stage, exchange_s, gather_s);
     if (!status) status = price_replicas(pp, 1, wide, stage, exchange_s, gather_s);
-    if (status || sums->expert_weights <= 0 || c->data == c->experts) return status;
-    double experts = sums->expert_weights * pp->profile->compute.item_bytes;
-    *exchange_s += packing_seconds(p, sums->expert_tensors, experts);
-    return price_replicas(pp, c->experts, experts, stage, exchange_s, gather_s);
+    return status || sums->expert_weights <= 0 ? status : price_experts(pp, sums, stage, exchange_s, gather_s);
 }
 
 static pdl_status_t add_segment(pdl__pass_prices_t *pp, int stage, int first, int last)

@@ -136,8 +136,15 @@ static void set_places(pdl__exported_t *x)
     x->pipeline = pdl_mesh_extent(mesh, PDL_AXIS_PIPELINE);
     x->context =
         strategy != NULL && pdl_strategy_splits_tokens(strategy) ? pdl_mesh_extent(mesh, PDL_AXIS_SPATIAL) : 1;
-    x->experts = x->tensor;
-    if (pdl_plan_expert_axis(x->plan) >= 0) x->experts *= mesh->axis[pdl_plan_expert_axis(x->plan)].size;
+    int64_t context = pdl_plan_expert_ranks(x->plan, PDL_AXIS_SPATIAL),
+            replicas = pdl_plan_expert_ranks(x->plan, PDL_AXIS_DATA);
+    x->experts = x->tensor * context * replicas;
+    if (replicas > 1 && context < x->context)
+        pdl__export_note(
+            x,
+            "experts over %lld replicas, each whole on all ranks of the context axis: these frameworks "
+            "take the ranks of that axis first",
+            (long long)replicas);
     x->overlaps = x->data > 1 && (x->what->parameters == NULL || x->what->parameters->overlap_gradients != 0);
     x->outer = pipeline < 0 || data < 0 || pipeline < data;
     x->micro = x->plan->batch / x->data / x->plan->micro_batches;

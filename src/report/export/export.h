@@ -34,15 +34,15 @@ typedef struct pdl__exported {
     const char           *framework, *folder;
     pdl__export_network_t net;
     int64_t               data, tensor, pipeline, micro, nodes, per_node; /* micro: samples of a micro-batch */
-    int64_t               context;  /* ranks that share the tokens of a sequence */
-    int64_t               experts;  /* that share out experts: tensor ranks, and of replicas those that do */
-    bool                  outer;    /* the pipeline is outside of the data axis */
-    bool                  overlaps; /* gradients are exchanged behind backward, as it was projected */
-    pdl__export_option_t  option[PDL__MOST_OPTIONS];
-    int                   options;
-    char                  note[PDL__MOST_NOTES][240]; /* what is not expressed, or has to be seen to */
-    int                   notes;
-    FILE                 *list; /* of the files that were written */
+    int64_t               context; /* ranks that share the tokens of a sequence */
+    int64_t experts;  /* that share out experts: tensor ranks, and of context ranks and replicas those that do */
+    bool    outer;    /* the pipeline is outside of the data axis */
+    bool    overlaps; /* gradients are exchanged behind backward, as it was projected */
+    pdl__export_option_t option[PDL__MOST_OPTIONS];
+    int                  options;
+    char                 note[PDL__MOST_NOTES][240]; /* what is not expressed, or has to be seen to */
+    int                  notes;
+    FILE                *list; /* of the files that were written */
 } pdl__exported_t;
 
 void pdl__export_number(pdl__exported_t *x, const char *key, double value);
