@@ -34,6 +34,7 @@ typedef struct pdl_case {
     int64_t         pe, pipeline, data, inner; /* inner: tensor and spatial axes together */
     int64_t         pipeline_stride, data_stride, inner_stride;
     int             part_order;          /* of a machine with several kinds of devices */
+    uint64_t        places;              /* pdl__places_key() */
     int64_t         experts;             /* replicas that share experts out, neighbours; 1: none do */
     int64_t         outer, outer_stride; /* of these, the spatial one beside a tensor axis; 0: one axis only */
     int64_t         batch, micro_batches;
@@ -74,7 +75,7 @@ typedef struct pdl__kept_bound {
     int64_t              pipeline, micro_batches;
     int                  virtual_stages;
     unsigned             schedule, recompute;
-    uint64_t             places; /* of the stages on different devices */
+    uint64_t             places; /* pdl__places_key() */
     double               seconds;
 } pdl__kept_bound_t;
 enum { PDL_BOUND_SLOTS = 256 };
@@ -248,8 +249,9 @@ pdl__beside_t pdl__exchange_beside(const pdl_oracle_t *oracle, const pdl_stages_
 pdl_status_t pdl__project_memory(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_profile_t *profile,
                                  const pdl_stages_t *stages, pdl_projection_t *projection);
 
-/* What plans of so many stages may use of a device. */
+/* What plans of so many stages may use of a device; what the stages of a case may use, of one device each. */
 double pdl__memory_room(const pdl_oracle_t *oracle, int64_t pipeline);
+double pdl__memory_rooms(const pdl_oracle_t *oracle, const pdl_case_t *c);
 
 /* Bytes of a weight, and of the optimizer's moments of it. 8-bit formats are for products only: weights stay in 16 bits. */
 double pdl__weight_bytes(const pdl_case_t *c);
@@ -257,6 +259,9 @@ double pdl__moment_bytes(const pdl_case_t *c);
 /* Seconds in which a rank updates its share of a stage, and of what an update takes besides its operations. */
 double pdl__stage_update_seconds(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
                                  const pdl_sums_t *sums);
+/* The same of the heaviest stage, or where devices differ of the one that takes longest. */
+double pdl__longest_update(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
+                           const pdl_stages_t *stages);
 
 /* Bytes of weight, gradient and optimizer state that one rank keeps per weight element; without gradients, which frameworks
    keep in other ways. */

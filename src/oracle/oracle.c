@@ -198,6 +198,7 @@ pdl_status_t pdl__case_of_plan(pdl_oracle_t *oracle, const pdl_plan_t *plan, con
     c->micro_batch = ceil((double)plan->batch / (double)c->data / (double)plan->micro_batches);
     pdl_status_t status = pdl_system_find_order(oracle->system, (const char(*)[PDL_PART_NAME])plan->part,
                                                 plan->part_count, &c->part_order);
+    c->places = pdl__places_key(oracle->system, c);
     return status ? status : set_algorithms(oracle, plan, c);
 }
 

@@ -12,11 +12,12 @@ check '[(p["name"], p["devices"], p["device"]["memory_bytes"]) for p in d["parts
 plan=(plan --model gpt2-1.5b --system a100-v100 --devices 64 --precision fp16 --batch 256 --strategy data+pipeline)
 expect 0 "${plan[@]}" --explain -o plan.yaml
 for word in "stage 0: a100, 1: v100" "is on stage 0: a100, 1: v100; nearest to its memory is stage" "32 x NVIDIA V100" \
-    "not certified: the bounds of the exact search are those of machines whose devices are alike"; do has out "$word"; done
+    "the best by the closed form is certified" "virtual, zero1, stage 0: "; do has out "$word"; done
 has plan.yaml 'parts: ["a100", "v100"] # stage 0: a100, 1: v100'
 expect 0 "${plan[@]}" --json
 check 'd["candidates"][0]["part_order"] == ["a100", "v100"] and d["candidates"][0]["stage_devices"] == ["a100", "v100"]'
-check 'not d["search"]["certified"] and [p["name"] for p in d["parts"]] == ["a100", "v100"]'
+check 'd["search"]["certified"] and d["search"]["not_certified"] is None and [p["name"] for p in d["parts"]] == ["a100", "v100"]'
+check 'all(sorted(p["part_order"]) == ["a100", "v100"] and len(p["stage_devices"]) == p["mesh"]["pipeline"] for p in d["search"]["exact"]["best"])'
 planned=$(python3 -c 'import json; print(json.load(open("out"))["candidates"][0]["total_s"])')
 
 # The simulation of the plan takes as long as the plan says; its stages are those of a machine that is half faster, half slower.

@@ -21,7 +21,8 @@ static bool same_config(const pdl_config_t *a, const pdl_config_t *b)
            a->spatial == b->spatial && a->tensor == b->tensor && a->experts == b->experts && a->order == b->order &&
            a->micro_batches == b->micro_batches && a->schedule == b->schedule &&
            a->virtual_stages == b->virtual_stages && a->recompute == b->recompute && a->sharding == b->sharding &&
-           a->optimizer_tier == b->optimizer_tier && a->sequence_parallel == b->sequence_parallel;
+           a->optimizer_tier == b->optimizer_tier && a->sequence_parallel == b->sequence_parallel &&
+           a->part_order == b->part_order;
 }
 
 static pdl_exact_t *search(bench_t *b, const pdl_request_t *request, bool exhaustive, int threads)
@@ -165,14 +166,89 @@ static void experts_of_replicas(void)
     CHECK(shared && whole);
 }
 
+/* A part of a machine: nodes of one of four devices, which are fast, or have much memory, or both, or cost little. */
+static int add_part(char *text, size_t size, int part, int nodes)
+{
+    static const char *const devices[] = {
+        "memory: 80GB, memory_bandwidth: 2039GB/s, launch: 3us, power: 400W, idle_power: 60W, "
+        "peak: {fp32: 19.5TFLOP/s, fp16: 312TFLOP/s}, host_link: {d2h: 24GB/s, h2d: 24GB/s}",
+        "memory: 32GB, memory_bandwidth: 900GB/s, launch: 5us, power: 300W, idle_power: 40W, "
+        "peak: {fp32: 15.7TFLOP/s, fp16: 125TFLOP/s}, host_link: {d2h: 12GB/s, h2d: 12GB/s}",
+        "memory: 11GB, memory_bandwidth: 616GB/s, launch: 5us, power: 250W, idle_power: 20W, "
+        "peak: {fp32: 13.4TFLOP/s, fp16: 53.8TFLOP/s}, reserved: 0.5GB",
+        "memory: 192GB, memory_bandwidth: 300GB/s, launch: 9us, power: 150W, idle_power: 20W, "
+        "peak: {fp32: 40TFLOP/s, fp16: 60TFLOP/s}"};
+    int kind = (int)between(0, 3);
+
+    return snprintf(text, size, "  - {name: p%d, nodes: %d, cost_per_pe_hour: %d, device: {name: d%d, %s}}\n", part,
+                    nodes, 1 + kind, kind, devices[kind]);
+}
+
+/* A machine of two to four parts; how many devices it has. */
+static const pdl_system_t *random_machine(int64_t *devices)
+{
+    char                text[4096] = "paradl: system/1\nname: toy\ndevices:\n";
+    int                 parts = (int)between(2, 4), fanout = between(0, 2) ? 4 : 2, nodes = 0;
+    size_t              used = strlen(text);
+    const pdl_system_t *system = NULL;
+
+    for (int i = 0; i < parts; i++) {
+        int more = (int)between(1, parts > 3 ? 1 : 2);
+        used += (size_t)add_part(text + used, sizeof(text) - used, i, more);
+        nodes += more;
+    }
+    snprintf(text + used, sizeof(text) - used,
+             "levels:\n  - {name: node, fanout: %d, bandwidth: 60GB/s, latency: 4us}\n"
+             "  - {name: all, fanout: %d, bandwidth: 12.5GB/s, latency: 8us}\n",
+             fanout, nodes);
+    REQUIRE_OK(pdl_system_read_memory(text, strlen(text), "toy", &system));
+    *devices = (int64_t)fanout * nodes;
+    return system;
+}
+
+/* Machines with several kinds of devices: the order of parts is a choice, and bounds are those of the devices of the stages. */
+static void different_devices(void)
+{
+    static const char *const models[] = {"gpt2-124m", "lenet", "llama2-7b"};
+    int                      found = 0, reordered = 0;
+    int64_t                  removed[PDL_BOUND_COUNT] = {0};
+
+    for (int seed = 1; seed <= 24; seed++) {
+        pdl_parameters_t p;
+        int64_t          devices;
+        random_seed = (uint64_t)seed * 32452843;
+        random_parameters(&p);
+        const char         *model = models[between(0, 2)];
+        const pdl_system_t *system = random_machine(&devices);
+        bench_t             b = begin(model, system, p);
+        pdl_request_t       request = random_request(model);
+        request.pe = between(0, 2) ? devices : between(1, devices);
+        request.batch = request.pe * between(1, 4);
+        request.micro_batches = 0;
+        pdl_exact_t *bounded = search(&b, &request, false, 1 + seed % 3), *all = search(&b, &request, true, 2);
+        check_same(bounded, all);
+        CHECK_INT(all->broken, 0);
+        for (int k = 0; k < PDL_BOUND_COUNT; k++) removed[k] += bounded->removed[k];
+        found += all->count > 0;
+        reordered += all->count > 0 && all->best[0].config.part_order > 0;
+        if (test_failures > 0) printf("  (seed %d: %s on %lld)\n", seed, model, (long long)request.pe);
+        pdl_exact_destroy(bounded);
+        pdl_exact_destroy(all);
+        end(&b);
+        pdl_system_destroy(system);
+    }
+    CHECK(found > 12 && reordered > 0);
+    for (int k = 0; k < PDL_BOUND_COUNT; k++) CHECK(removed[k] > 0);
+}
+
 /* Counts too: they are part of the certificate. */
-static void threads_change_nothing(void)
+static void threads_change_nothing_on(const pdl_system_t *system)
 {
     pdl_parameters_t p;
     pdl_request_t    request = pdl_request_default();
 
     pdl_parameters_default(&p);
-    bench_t b = begin("gpt2-124m", selene, p);
+    bench_t b = begin("gpt2-124m", system, p);
     request.pe = request.batch = 64;
     pdl_exact_t *one = search(&b, &request, false, 1), *three = search(&b, &request, false, 3);
     check_same(one, three);
@@ -183,6 +259,16 @@ static void threads_change_nothing(void)
     pdl_exact_destroy(one);
     pdl_exact_destroy(three);
     end(&b);
+}
+
+static void threads_change_nothing(void)
+{
+    const pdl_system_t *mixed;
+
+    REQUIRE_OK(pdl_system_load("a100-v100", &mixed));
+    threads_change_nothing_on(selene);
+    threads_change_nothing_on(mixed);
+    pdl_system_destroy(mixed);
 }
 
 static bool beats(const pdl_projection_t *a, const pdl_projection_t *b)
@@ -264,6 +350,7 @@ int main(void)
     RUN(bounded_is_exhaustive);
     RUN(both_inner_axes);
     RUN(experts_of_replicas);
+    RUN(different_devices);
     RUN(threads_change_nothing);
     RUN(front_is_a_front);
     RUN(stopped_is_not_certified);

@@ -10,8 +10,8 @@
  *     if (exact->certified) printf("best of %lld\n", (long long)exact->configurations);
  *     pdl_exact_destroy(exact);
  *
- * A configuration (docs/oracle.md, "Exact search") is a strategy, a mesh, the order of data and pipeline axes, micro-batches,
- * a schedule with its virtual stages, recomputation, sharding and sequence parallelism.
+ * A configuration (docs/oracle.md, "Exact search") is a strategy, a mesh, the order of its axes and of the parts of the machine,
+ * micro-batches, a schedule with its virtual stages, recomputation, sharding and sequence parallelism.
  */
 #ifndef PARADL_EXACT_H
 #define PARADL_EXACT_H

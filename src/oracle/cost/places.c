@@ -22,20 +22,26 @@ static uint64_t key_of(const pdl_oracle_t *oracle, const pdl_config_t *config)
 
     pdl__case_of_config(oracle, config, NULL, &c);
     pdl_system_count_kinds(oracle->system, config->part_order, c.pe, count);
-    uint64_t key = pdl__places_key(oracle->system, &c);
+    uint64_t key = c.places;
     for (int i = 0; i < PDL_MAX_PARTS; i++) key = pdl__mix(key, (uint64_t)count[i]);
     return key;
 }
 
-bool pdl__places_new(const pdl_oracle_t *oracle, const pdl_config_t *config)
+int pdl__places_orders(const pdl_oracle_t *oracle, const pdl_config_t *config, int order[PDL__MOST_PLACES])
 {
-    pdl_config_t before = *config;
+    uint64_t     key[PDL__MOST_PLACES];
+    pdl_config_t trial = *config;
+    int          found = 0;
 
-    if (config->part_order == 0) return true;
-    uint64_t key = key_of(oracle, config);
-    for (before.part_order = 0; before.part_order < config->part_order; before.part_order++)
-        if (key_of(oracle, &before) == key) return false;
-    return true;
+    for (int n = 0; n < pdl_system_orders(oracle->system); n++) {
+        int k = 0;
+
+        trial.part_order = n;
+        key[found] = key_of(oracle, &trial);
+        while (k < found && key[k] != key[found]) k++;
+        if (k == found) order[found++] = n;
+    }
+    return found;
 }
 
 void pdl__name_parts(const pdl_system_t *system, int part_order, pdl_plan_t *plan)

@@ -72,9 +72,10 @@ typedef struct pdl_stages {
     /* Of every stage, the kinds of devices it is on, and the profile for these; NULL: of the profile that is cut. */
     unsigned            *kinds;
     struct pdl_profile **on;
-    bool                 alike; /* a layer takes all stages as long */
-    bool                 given; /* not the partition of this profile */
-    int                 *first; /* count + 1 */
+    uint64_t             places; /* of the case, by which they are found again */
+    bool                 alike;  /* a layer takes all stages as long */
+    bool                 given;  /* not the partition of this profile */
+    int                 *first;  /* count + 1 */
     pdl_sums_t *sums;    /* per stage; NULL, and all that follows not known, where only borders were asked for */
     double     *seconds; /* forward + backward with collectives, one micro-batch */
     double      total, slowest;

@@ -191,6 +191,7 @@ void pdl__case_of_config(const pdl_oracle_t *oracle, const pdl_config_t *config,
     /* Each holds that much of every sample; keys and values go round behind the computation. */
     if (config->context > 1) c->micro_batch /= (double)config->context;
     c->part_order = config->part_order;
+    c->places = pdl__places_key(oracle->system, c);
 }
 
 pdl_status_t pdl__check_config(const pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_case_t *c)
@@ -311,15 +312,10 @@ pdl_status_t pdl__replay_bound(pdl_oracle_t *oracle, const pdl_config_t *config,
     pdl_status_t status = pdl__check_config(oracle, config, &c);
     if (!status) status = pdl__config_profile(oracle, config, &c, &profile);
     if (status) return status;
-    bool               there;
-    pdl__kept_bound_t  bound = {profile,
-                                c.pipeline,
-                                c.micro_batches,
-                                c.virtual_stages,
-                                (unsigned)c.schedule,
-                                (unsigned)c.recompute,
-                                pdl__places_key(oracle->system, &c),
-                                0};
+    bool              there;
+    pdl__kept_bound_t bound = {
+        profile,  c.pipeline, c.micro_batches, c.virtual_stages, (unsigned)c.schedule, (unsigned)c.recompute,
+        c.places, 0};
     pdl__kept_bound_t *kept = find_bound(oracle, &bound, &there);
     if (!there) {
         pdl__runs_t runs = {.c = &c, .profile = profile, .enough_s = enough_s};

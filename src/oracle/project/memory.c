@@ -198,15 +198,15 @@ static double free_bytes(const pdl_device_t *device)
     return device->memory_bytes - device->reserved_bytes;
 }
 
-/* The device that has the least room, of those that stage s is on. */
-static const pdl_device_t *tightest_device(const pdl_system_t *system, const pdl_stages_t *st, int s)
+/* The device that has the least room of these kinds; 0: all are alike. */
+static const pdl_device_t *tightest_device(const pdl_system_t *system, unsigned kinds)
 {
     const pdl_device_t *tightest = NULL;
 
-    if (st->kinds == NULL) return &system->device;
+    if (kinds == 0) return &system->device;
     for (int i = 0; i < system->part_count; i++) {
         const pdl_device_t *device = &system->part[i].device;
-        if (!(st->kinds[s] >> i & 1)) continue;
+        if (!(kinds >> i & 1)) continue;
         if (tightest == NULL || free_bytes(device) < free_bytes(tightest)) tightest = device;
     }
     return tightest;
@@ -235,7 +235,7 @@ static const pdl__stage_load_t *stage_loads(const pdl_oracle_t *oracle, const pd
     for (int k = 0; k < st->held->kind_count && !known; k++) {
         int s = st->held->kinds[k], covered = 0;
         pdl__stage_load_t new = {.stage = s,
-                                 .device = tightest_device(oracle->system, st, s),
+                                 .device = tightest_device(oracle->system, st->kinds != NULL ? st->kinds[s] : 0),
                                  .elements = st->sums[s].weights + st->tied[s],
                                  .frozen = st->sums[s].frozen,
 
@@ -418,6 +418,19 @@ static double room_of(const pdl_oracle_t *oracle, int64_t pipeline, const pdl_de
 double pdl__memory_room(const pdl_oracle_t *oracle, int64_t pipeline)
 {
     return room_of(oracle, pipeline, &oracle->system->device);
+}
+
+double pdl__memory_rooms(const pdl_oracle_t *oracle, const pdl_case_t *c)
+{
+    const pdl_system_t *system = oracle->system;
+    double              sum = 0;
+
+    if (system->part_count == 0) return (double)c->pipeline * pdl__memory_room(oracle, c->pipeline);
+    for (int64_t s = 0; s < c->pipeline; s++) {
+        unsigned kinds = pdl_system_kinds(system, c->part_order, c->pe, c->pipeline, c->pipeline_stride, s);
+        sum += room_of(oracle, c->pipeline, tightest_device(system, kinds));
+    }
+    return sum;
 }
 
 /* Whether these bytes of one device are nearer to its room than those of the stage that was nearest so far. */

@@ -118,19 +118,18 @@ static void project_update(const pdl_oracle_t *oracle, const pdl_case_t *c, cons
     out->compute_s += out->update_s;
 }
 
-/* Of the heaviest stage, or where devices differ of the one that takes longest. */
-static void project_slowest_update(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
-                                   const pdl_stages_t *st, pdl_projection_t *out)
+double pdl__longest_update(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
+                           const pdl_stages_t *st)
 {
-    int64_t slowest = st->heaviest_stage;
+    int64_t heavy = st->heaviest_stage;
     double  longest = 0;
 
-    for (int64_t s = 0; s < st->count && !st->alike; s++) {
-        double seconds = pdl__stage_update_seconds(oracle, c, st->on[s], &st->sums[s]);
-        if (seconds > longest) slowest = s;
-        longest = fmax(longest, seconds);
-    }
-    project_update(oracle, c, pdl__profile_on(profile, st, slowest), &st->sums[slowest], out);
+    if (c->run_mode == PDL_INFERENCE) return 0;
+    if (st->alike)
+        return pdl__stage_update_seconds(oracle, c, pdl__profile_on(profile, st, heavy), &st->sums[heavy]);
+    for (int64_t s = 0; s < st->count; s++)
+        longest = fmax(longest, pdl__stage_update_seconds(oracle, c, st->on[s], &st->sums[s]));
+    return longest;
 }
 
 static void project_wait(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_stages_t *st,
@@ -455,7 +454,8 @@ pdl_status_t pdl__project_case(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_pr
     status = recall_passes(oracle, c, profile, cut, &drain_s, out);
     if (!status) status = pdl__gradient_exchange(oracle, c, profile, st, &exchange);
     if (status) return status;
-    project_slowest_update(oracle, c, profile, st, out);
+    out->update_s = pdl__longest_update(oracle, c, profile, st);
+    out->compute_s += out->update_s;
     pdl__beside_t beside = pdl__exchange_beside(oracle, st, &exchange, drain_s);
     out->gradient_total_s += exchange.total_s;
     out->comm[PDL_COMM_GRADIENT] += beside.exposed_s;

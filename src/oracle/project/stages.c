@@ -410,13 +410,6 @@ static unsigned kinds_of(const pdl_case_t *c, const pdl_profile_t *profile, int6
                             c->pipeline_stride, k % c->pipeline);
 }
 
-static bool on_these(const pdl_case_t *c, const pdl_profile_t *profile, const pdl_stages_t *st)
-{
-    for (int64_t k = 0; k < st->count && st->kinds != NULL; k++)
-        if (st->kinds[k] != kinds_of(c, profile, k)) return false;
-    return true;
-}
-
 static pdl_status_t find_places(const pdl_case_t *c, pdl_profile_t *profile, pdl_stages_t *st)
 {
     pdl_status_t status = PDL_OK;
@@ -435,7 +428,7 @@ static pdl_status_t find_stages(const pdl_case_t *c, pdl_profile_t *profile, int
 {
     for (int i = 0; i < profile->stage_sets && !given; i++)
         if (profile->stages[i]->count == count && !profile->stages[i]->given &&
-            on_these(c, profile, profile->stages[i])) {
+            profile->stages[i]->places == c->places) {
             *out = profile->stages[i];
             return PDL_OK;
         }
@@ -446,6 +439,7 @@ static pdl_status_t find_stages(const pdl_case_t *c, pdl_profile_t *profile, int
     if (!st) return pdl_error(PDL_ERR_NOMEM, "out of memory");
     pdl_status_t status = find_places(c, profile, st);
     st->given = given != NULL;
+    st->places = c->places;
     if (given && !status) memcpy(st->first, given, ((size_t)count + 1) * sizeof(*given));
     if (!given && !status) status = partition(profile, st);
     if (!status) status = keep(profile, st);

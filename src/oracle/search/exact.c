@@ -99,7 +99,7 @@ static pdl_status_t look_closer(team_t *team, const pdl__exact_walk_t *glanced)
     for (int i = 0; i < glanced->count && !status; i++) {
         bool seen = false;
         for (int k = 0; k < i; k++) seen = seen || glanced->best[k].node == glanced->best[i].node;
-        walk.compute_s = 0;
+        walk.anywhere = (pdl__exact_rate_t){.sample_s = 0};
         walk.rates = 0;
         if (!seen) pdl__exact_visit(&walk, glanced->best[i].node);
         status = walk.status;
@@ -183,11 +183,6 @@ static pdl_status_t check_request(const pdl_oracle_t *oracle, const pdl_request_
                          "memory of plans for the backend %s is counted by compiling them, "
                          "which an exact search cannot do for all",
                          oracle->system->backend);
-    if (oracle->system->part_count > 0)
-        return pdl_error(PDL_ERR_UNSUPPORTED,
-                         "the bounds of an exact search are those of machines whose devices are alike, which those "
-                         "of %s are not",
-                         oracle->system->name);
     return PDL_OK;
 }
 

@@ -11,12 +11,13 @@
 #include <paradl/oracle/exact.h>
 
 /* A mesh of a strategy with so many micro-batches, and the orders of its axes that leave the ranks of an inner group equally far
-   apart; schedules, recomputation, sharding and where state is are left open. */
+   apart, or one order of axes and of parts where devices differ; schedules, recomputation, sharding and where state is are left open. */
 typedef struct pdl__node {
     pdl_config_t config;
     double       micro_batch;   /* samples */
     int64_t      stride;        /* between ranks of an inner group */
     int64_t      expert_stride; /* between replicas that share experts out; 0: none do */
+    uint64_t     places;        /* which devices stages are on; 0: all are alike */
     pdl_order_t  order[2];
     int          orders;
     int64_t      leaves; /* configurations */
@@ -33,6 +34,7 @@ typedef struct pdl__exact_list {
     int           chains;
     int64_t       virtual_stages; /* of all ranks together, at the most */
     bool          attention;      /* which may be recomputed alone */
+    bool          kinds;          /* of devices, which differ */
     int64_t       configurations;
 } pdl__exact_list_t;
 

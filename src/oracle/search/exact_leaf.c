@@ -15,16 +15,23 @@ static void forget_exchange(pdl__visit_t *v)
             for (int s = 0; s < PDL_SHARDING_COUNT; s++) v->exchange[o][i][s].known = false;
 }
 
-static void forget(double table[PDL_SHARDING_COUNT][PDL__TIERS])
+static void forget_update(pdl__visit_t *v)
 {
     for (int s = 0; s < PDL_SHARDING_COUNT; s++)
-        for (int t = 0; t < PDL__TIERS; t++) table[s][t] = -1;
+        for (int t = 0; t < PDL__TIERS; t++) v->update_s[s][t] = -1;
+}
+
+static void forget(pdl__stage_need_t table[PDL_SHARDING_COUNT][PDL__TIERS])
+{
+    for (int s = 0; s < PDL_SHARDING_COUNT; s++)
+        for (int t = 0; t < PDL__TIERS; t++) table[s][t].bytes = -1;
 }
 
 void pdl__visit_node(pdl__exact_walk_t *walk, int node, pdl__visit_t *v)
 {
     *v = (pdl__visit_t){.walk = walk, .node = &walk->list->node[node], .config = walk->list->node[node].config};
     v->choices = pdl__choices_of(walk->oracle, walk->list, &v->config);
+    v->devices = pdl__devices_of(walk->oracle->system, walk->request, &v->config);
 }
 
 pdl_status_t pdl__visit_begin(pdl__visit_t *v)
@@ -44,16 +51,18 @@ pdl_status_t pdl__visit_begin(pdl__visit_t *v)
     if (!status) status = pdl__config_profile(oracle, &v->config, &v->c, &v->profile);
     if (status) return status;
     v->input_s = pdl__input_seconds(oracle, &v->c, &staging_s);
-    forget(v->update_s);
+    v->rooms = pdl__memory_rooms(oracle, &v->c);
+    forget_update(v);
     return PDL_OK;
 }
 
-void pdl__visit_recompute(pdl__visit_t *v, pdl_recompute_t recompute)
+pdl_status_t pdl__visit_recompute(pdl__visit_t *v, pdl_recompute_t recompute)
 {
     for (int o = 0; o < v->node->orders; o++) v->in_order[o].recompute = recompute;
     v->c.recompute = recompute;
     forget_exchange(v);
-    forget(v->least_bytes);
+    forget(v->least_held);
+    return pdl__visit_least(v);
 }
 
 pdl_status_t pdl__visit_schedule(pdl__visit_t *v, pdl_pipeline_schedule_t schedule, int virtual_stages)
@@ -64,7 +73,7 @@ pdl_status_t pdl__visit_schedule(pdl__visit_t *v, pdl_pipeline_schedule_t schedu
         v->passes[o].known = false;
     }
     pdl__visit_order(v, 0);
-    forget(v->memory_bytes);
+    forget(v->held);
     return pdl__case_stages(&v->c, v->profile, NULL, &v->cut);
 }
 
@@ -110,46 +119,45 @@ static const pdl__leaf_exchange_t *exchange_of(pdl__visit_t *v)
 
 static double update_of(pdl__visit_t *v)
 {
-    double             *seconds = &v->update_s[v->c.sharding][v->c.optimizer_tier];
-    const pdl_stages_t *st = v->cut.ranks;
+    double *seconds = &v->update_s[v->c.sharding][v->c.optimizer_tier];
 
-    if (*seconds < 0)
-        *seconds = v->c.run_mode == PDL_INFERENCE ? 0
-                                                  : pdl__stage_update_seconds(v->walk->oracle, &v->c, v->profile,
-                                                                              &st->sums[st->heaviest_stage]);
+    if (*seconds < 0) *seconds = pdl__longest_update(v->walk->oracle, &v->c, v->profile, v->cut.ranks);
     return *seconds;
 }
 
-static pdl_status_t memory_of(pdl__visit_t *v, double *bytes)
+static pdl_status_t measure(pdl__visit_t *v, const pdl_case_t *c, const pdl_stages_t *stages,
+                            pdl__stage_need_t *held)
 {
-    double          *known = &v->memory_bytes[v->c.sharding][v->c.optimizer_tier];
     pdl_projection_t p;
-    pdl_status_t     status = PDL_OK;
+    pdl_status_t     status = pdl__project_memory(v->walk->oracle, c, v->profile, stages, &p);
 
-    if (*known < 0) {
-        status = pdl__project_memory(v->walk->oracle, &v->c, v->profile, v->cut.ranks, &p);
-        *known = p.memory_bytes;
-    }
-    *bytes = *known;
+    if (!status) *held = (pdl__stage_need_t){p.memory_bytes, p.memory_room};
     return status;
 }
 
-pdl_status_t pdl__visit_least_memory(pdl__visit_t *v, double *bytes)
+static pdl_status_t memory_of(pdl__visit_t *v, pdl__stage_need_t *held)
 {
-    double             *known = &v->least_bytes[v->c.sharding][v->c.optimizer_tier];
+    pdl__stage_need_t *known = &v->held[v->c.sharding][v->c.optimizer_tier];
+    pdl_status_t       status = known->bytes < 0 ? measure(v, &v->c, v->cut.ranks, known) : PDL_OK;
+
+    *held = *known;
+    return status;
+}
+
+pdl_status_t pdl__visit_least_memory(pdl__visit_t *v, pdl__stage_need_t *held)
+{
+    pdl__stage_need_t  *known = &v->least_held[v->c.sharding][v->c.optimizer_tier];
     pdl_case_t          c = v->c;
     const pdl_stages_t *stages;
-    pdl_projection_t    p;
     pdl_status_t        status = PDL_OK;
 
-    if (*known < 0) {
+    if (known->bytes < 0) {
         c.schedule = PDL_SCHEDULE_1F1B;
         c.virtual_stages = 1;
         status = pdl__profile_stages(&c, v->profile, c.pipeline, NULL, &stages);
-        if (!status) status = pdl__project_memory(v->walk->oracle, &c, v->profile, stages, &p);
-        if (!status) *known = p.memory_bytes;
+        if (!status) status = measure(v, &c, stages, known);
     }
-    *bytes = *known;
+    *held = *known;
     return status;
 }
 
@@ -161,15 +169,17 @@ pdl_status_t pdl__visit_leaf(pdl__visit_t *v, pdl__leaf_t *leaf)
 
     if (passes->status) return passes->status;
     if (exchange->status) return exchange->status;
-    pdl_status_t  status = memory_of(v, &leaf->memory_bytes);
-    pdl__beside_t beside = pdl__exchange_beside(oracle, v->cut.ranks, &exchange->cost, passes->drain_s);
-    pdl__parts_t  parts = passes->parts;
+    pdl__stage_need_t held;
+    pdl_status_t      status = memory_of(v, &held);
+    pdl__beside_t     beside = pdl__exchange_beside(oracle, v->cut.ranks, &exchange->cost, passes->drain_s);
+    pdl__parts_t      parts = passes->parts;
     parts.compute_s += update_of(v);
     parts.compute_s += beside.slowdown_s;
     parts.comm[PDL_COMM_GRADIENT] += beside.exposed_s;
     pdl__sum_t sum = pdl__add_up(oracle, &v->c, &parts);
     leaf->total_s = sum.total_s;
     leaf->energy_j = sum.energy_j;
-    leaf->fits = leaf->memory_bytes <= pdl__memory_room(oracle, v->c.pipeline);
+    leaf->memory_bytes = held.bytes;
+    leaf->fits = held.bytes <= held.room;
     return status;
 }

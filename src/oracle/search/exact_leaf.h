@@ -31,6 +31,16 @@ typedef struct pdl__leaf_exchange {
     pdl__gradient_cost_t cost;
 } pdl__leaf_exchange_t;
 
+/* What the stage that is nearest to the room of its device needs; negative: not known. */
+typedef struct pdl__stage_need {
+    double bytes, room;
+} pdl__stage_need_t;
+
+/* What a step takes at the least, however layers are cut into stages: with whole passes, interleaved, with divided passes. */
+typedef struct pdl__least {
+    double whole_s, interleaved_s, divided_s;
+} pdl__least_t;
+
 /* A node that is looked at: the choices made so far are in the case. */
 typedef struct pdl__visit {
     pdl__exact_walk_t   *walk;
@@ -41,12 +51,14 @@ typedef struct pdl__visit {
     int                  order; /* of those of the node */
     pdl_profile_t       *profile;
     pdl__pipeline_cut_t  cut;
-    double               input_s;
+    double               devices;        /* pdl__devices_of() */
+    double               input_s, rooms; /* rooms: of all stages */
+    pdl__least_t         least;
     pdl__leaf_passes_t   passes[2];
     pdl__leaf_exchange_t exchange[2][PDL__EXCHANGES][PDL_SHARDING_COUNT]; /* by order, kind of schedule, sharding */
     double               update_s[PDL_SHARDING_COUNT][PDL__TIERS];        /* negative: not known */
-    double               memory_bytes[PDL_SHARDING_COUNT][PDL__TIERS];
-    double               least_bytes[PDL_SHARDING_COUNT][PDL__TIERS]; /* of all schedules */
+    pdl__stage_need_t    held[PDL_SHARDING_COUNT][PDL__TIERS];
+    pdl__stage_need_t    least_held[PDL_SHARDING_COUNT][PDL__TIERS]; /* of all schedules */
     int64_t              leaf;
 } pdl__visit_t;
 
@@ -54,13 +66,20 @@ typedef struct pdl__visit {
 void pdl__visit_node(pdl__exact_walk_t *walk, int node, pdl__visit_t *v);
 /* Costs of layers of the node; then its choices, from those on which most depends to those on which least does. */
 pdl_status_t pdl__visit_begin(pdl__visit_t *v);
-void         pdl__visit_recompute(pdl__visit_t *v, pdl_recompute_t recompute);
+pdl_status_t pdl__visit_recompute(pdl__visit_t *v, pdl_recompute_t recompute); /* least is known then */
 pdl_status_t pdl__visit_schedule(pdl__visit_t *v, pdl_pipeline_schedule_t schedule, int virtual_stages);
 void         pdl__visit_order(pdl__visit_t *v, int order);
 /* Sharding and tier are set in the case. */
 pdl_status_t pdl__visit_leaf(pdl__visit_t *v, pdl__leaf_t *leaf);
 /* Memory with the schedule that takes least. */
-pdl_status_t pdl__visit_least_memory(pdl__visit_t *v, double *bytes);
+pdl_status_t pdl__visit_least_memory(pdl__visit_t *v, pdl__stage_need_t *held);
+/* The bounds of the recomputation of the case; the least with whichever schedule. */
+pdl_status_t pdl__visit_least(pdl__visit_t *v);
+double       pdl__least_of_all(const pdl__visit_t *v, const pdl__least_t *least);
+/* What a step takes at the least by what was remembered of larger micro-batches of the chain, before costs of the node are known; 0: nothing
+   is. */
+double       pdl__rate_seconds(const pdl__visit_t *v);
+pdl_status_t pdl__rate_remember(pdl__visit_t *v);
 
 /* The longest chain of passes of the schedule, as if transfers took no time, or one that takes longer than enough_s where that is not 0;
    0 where it is not known. */

@@ -2,6 +2,7 @@
  * The configurations of an exact search, as nodes that leave policies open.
  */
 #include "base/memory.h"
+#include "oracle/cost/places.h"
 #include "oracle/search/exact.h"
 #include <stdlib.h>
 #include <string.h>
@@ -85,7 +86,25 @@ static void strides_of(const pdl_oracle_t *oracle, const pdl_config_t *config, i
     stride[2] = c.pipeline > 1 ? c.pipeline_stride : 1;
 }
 
-/* The orders of axes of a mesh that differ, those with the same distances inside layers together. */
+/* Every order of parts that puts the stages on other devices. */
+static pdl_status_t add_places(const pdl_oracle_t *oracle, const pdl_request_t *r, pdl__exact_list_t *list,
+                               pdl__node_t node)
+{
+    int          order[PDL__MOST_PLACES], orders = pdl__places_orders(oracle, &node.config, order);
+    pdl_case_t   c;
+    pdl_status_t status = PDL_OK;
+
+    node.order[node.orders++] = node.config.order;
+    for (int i = 0; i < orders && !status; i++) {
+        node.config.part_order = order[i];
+        pdl__case_of_config(oracle, &node.config, NULL, &c);
+        node.places = c.places;
+        status = add_micro_batches(oracle, r, list, node);
+    }
+    return status;
+}
+
+/* The orders of axes of a mesh that differ, those with the same distances inside layers together where devices are alike. */
 static pdl_status_t add_mesh(const pdl_oracle_t *oracle, const pdl_request_t *r, pdl__exact_list_t *list,
                              pdl_config_t config)
 {
@@ -102,10 +121,15 @@ static pdl_status_t add_mesh(const pdl_oracle_t *oracle, const pdl_request_t *r,
         strides_of(oracle, &config, seen[o]);
         for (int k = 0; k < o; k++) new = new &&memcmp(seen[k], seen[o], sizeof(seen[o])) != 0;
         if (!new) continue;
-        int64_t between = config.experts > 1 ? seen[o][1] : 0;
+        int64_t     between = config.experts > 1 ? seen[o][1] : 0;
+        pdl__node_t here = {.config = config, .stride = seen[o][0], .expert_stride = between};
+        if (list->kinds) {
+            status = add_places(oracle, r, list, here);
+            if (status) return status;
+            continue;
+        }
         while (n < nodes && (node[n].stride != seen[o][0] || node[n].expert_stride != between)) n++;
-        if (n == nodes)
-            node[nodes++] = (pdl__node_t){.config = config, .stride = seen[o][0], .expert_stride = between};
+        if (n == nodes) node[nodes++] = here;
         node[n].order[node[n].orders++] = config.order;
     }
     for (int n = 0; n < nodes && !status; n++) status = add_micro_batches(oracle, r, list, node[n]);
@@ -169,6 +193,8 @@ static int by_group(const void *a, const void *b)
     if (x->config.strategy != y->config.strategy)
         return pdl_strategy_place(x->config.strategy) - pdl_strategy_place(y->config.strategy);
     if (x->config.pipeline != y->config.pipeline) return x->config.pipeline < y->config.pipeline ? -1 : 1;
+    if (x->order[0] != y->order[0]) return (int)x->order[0] - (int)y->order[0];
+    if (x->config.part_order != y->config.part_order) return x->config.part_order - y->config.part_order;
     return (x->config.micro_batches > y->config.micro_batches) -
            (x->config.micro_batches < y->config.micro_batches);
 }
@@ -198,9 +224,10 @@ static pdl_status_t link_chains(pdl__exact_list_t *list)
 pdl_status_t pdl__exact_list(const pdl_oracle_t *oracle, const pdl_request_t *request, pdl__exact_list_t *list)
 {
     const pdl_strategy_t *strategy;
+    unsigned              kinds = pdl__all_kinds(oracle->system);
     pdl_status_t          status = PDL_OK;
 
-    *list = (pdl__exact_list_t){.count = 0};
+    *list = (pdl__exact_list_t){.kinds = (kinds & (kinds - 1)) != 0};
     list->virtual_stages = most_virtual_stages(oracle->model, &list->attention);
     for (int i = 0; (strategy = pdl_strategy_at(i)) != NULL && !status; i++) {
         bool wanted = request->strategy == NULL || request->strategy == strategy;

@@ -3,8 +3,6 @@
  */
 #include "oracle/search/exact_leaf.h"
 
-#include "oracle/project/pipeline_time.h"
-
 #include <math.h>
 #include <string.h>
 
@@ -14,17 +12,8 @@
 /* The score of so many seconds, where these decide. */
 static double score_of(const pdl__visit_t *v, double seconds, const pdl__leaf_t *leaf)
 {
-    const pdl_request_t *r = v->walk->request;
-    double               batch = (double)v->config.batch, pe = (double)r->pe;
-    bool                 epochs = r->dataset != NULL && r->dataset->samples > 0;
-    double               time = seconds / batch * (epochs ? (double)r->dataset->samples : 1);
-
-    switch (r->goal) {
-    case PDL_GOAL_MEMORY: return leaf != NULL ? leaf->memory_bytes : 0;
-    case PDL_GOAL_COST: return epochs ? pe * ceil(time / 60) : pe * time;
-    case PDL_GOAL_ENERGY: return leaf != NULL ? leaf->energy_j / batch : 0;
-    default: return time;
-    }
+    return pdl__goal_score(v->walk->request, &v->config, v->devices, seconds, leaf != NULL ? leaf->memory_bytes : 0,
+                           leaf != NULL ? leaf->energy_j : 0);
 }
 
 /* What a score must not be above. */
@@ -56,27 +45,6 @@ static const pdl_sums_t *all_layers(const pdl__visit_t *v)
     return &v->profile->prefix[v->profile->partition->layer_count];
 }
 
-/* Of one micro-batch through all layers. */
-static double pass_seconds(const pdl__visit_t *v)
-{
-    const pdl_sums_t nothing = {.forward = 0};
-
-    return pdl__run_seconds(&v->c, &nothing, all_layers(v));
-}
-
-static double least_seconds(const pdl__visit_t *v, double pass_s, bool interleaved)
-{
-    return pdl__least_passes(pass_s, (double)v->config.micro_batches, (double)v->config.pipeline, interleaved);
-}
-
-/* The same where passes are divided: all of one stage, or one micro-batch to the end and back, for which no gradients of weights are
-   made. */
-static double least_divided(const pdl__visit_t *v, double pass_s)
-{
-    return fmax(pass_s - all_layers(v)->later,
-                pass_s * (double)v->config.micro_batches / (double)v->config.pipeline);
-}
-
 /* No stage has less than its share of the weights, and the heaviest exchanges them within the step; known where all of them are
    exchanged over the data axis alone. */
 static double exchange_seconds(const pdl__visit_t *v)
@@ -96,20 +64,18 @@ static double exchange_seconds(const pdl__visit_t *v)
 static bool states_fit(const pdl__visit_t *v)
 {
     const pdl_sums_t *all = all_layers(v);
-    double bytes = (pdl__least_state_bytes(&v->c) * all->weights + pdl__weight_bytes(&v->c) * all->frozen) /
-                   (double)v->c.pipeline;
 
-    return bytes * ROUNDING <= pdl__memory_room(v->walk->oracle, v->c.pipeline);
+    return (pdl__least_state_bytes(&v->c) * all->weights + pdl__weight_bytes(&v->c) * all->frozen) * ROUNDING <=
+           v->rooms;
 }
 
 /* Whether the sharding and place of state fit with some schedule: none holds fewer micro-batches than 1F1B. */
 static bool some_schedule_fits(pdl__visit_t *v)
 {
-    double bytes;
+    pdl__stage_need_t held;
 
     if (!states_fit(v)) return false;
-    return pdl__visit_least_memory(v, &bytes) ||
-           bytes * ROUNDING <= pdl__memory_room(v->walk->oracle, v->c.pipeline);
+    return pdl__visit_least_memory(v, &held) || held.bytes * ROUNDING <= held.room;
 }
 
 static bool nothing_fits(pdl__visit_t *v)
@@ -170,9 +136,9 @@ static bool is_refusal(pdl_status_t status)
 /* Whether a bound would have been wrong about it. */
 static bool breaks_bounds(pdl__visit_t *v, const pdl__leaf_t *leaf)
 {
-    double pass_s = pass_seconds(v), passes = pdl__divides_passes(&v->c)
-                                                  ? least_divided(v, pass_s)
-                                                  : least_seconds(v, pass_s, v->c.virtual_stages > 1);
+    double passes = pdl__divides_passes(&v->c) ? v->least.divided_s
+                    : v->c.virtual_stages > 1  ? v->least.interleaved_s
+                                               : v->least.whole_s;
 
     return fmax(fmax(passes, pdl__visit_bubble(v, 0)), exchange_seconds(v)) * ROUNDING > leaf->total_s ||
            (leaf->fits && !some_schedule_fits(v));
@@ -236,24 +202,15 @@ static void visit_schedule(pdl__visit_t *v, pdl_pipeline_schedule_t schedule, in
     }
 }
 
-/* With whichever schedule. */
-static double least_of_all(const pdl__visit_t *v, double pass_s)
-{
-    double seconds = least_seconds(v, pass_s, v->choices.virtual_stages > 1);
-
-    return v->choices.divided > 0 ? fmin(seconds, least_divided(v, pass_s)) : seconds;
-}
-
 static void visit_recompute(pdl__visit_t *v, pdl_recompute_t recompute)
 {
     static const pdl_pipeline_schedule_t plain[] = {PDL_SCHEDULE_1F1B, PDL_SCHEDULE_GPIPE};
     const pdl__choices_t                *choices = &v->choices;
     int64_t schedule = (int64_t)v->node->orders * choices->shardings * choices->tiers; /* configurations */
-    double  pass_s;
 
-    pdl__visit_recompute(v, recompute);
-    pass_s = pass_seconds(v);
-    if (beyond(v, least_of_all(v, pass_s))) {
+    v->walk->status = pdl__visit_recompute(v, recompute);
+    if (v->walk->status) return;
+    if (beyond(v, pdl__least_of_all(v, &v->least))) {
         remove_by(v, PDL_BOUND_COMPUTE, pdl__schedules_of(choices) * schedule);
         return;
     }
@@ -261,11 +218,11 @@ static void visit_recompute(pdl__visit_t *v, pdl_recompute_t recompute)
         remove_by(v, PDL_BOUND_MEMORY, pdl__schedules_of(choices) * schedule);
         return;
     }
-    if (beyond(v, least_seconds(v, pass_s, false)))
+    if (beyond(v, v->least.whole_s))
         remove_by(v, PDL_BOUND_BUBBLE, choices->plain * schedule);
     else
         for (int i = 0; i < choices->plain && !v->walk->status; i++) visit_schedule(v, plain[i], 1);
-    if (choices->divided > 0 && beyond(v, least_divided(v, pass_s)))
+    if (choices->divided > 0 && beyond(v, v->least.divided_s))
         remove_by(v, PDL_BOUND_BUBBLE, choices->divided * schedule);
     else if (choices->divided > 0 && !v->walk->status)
         visit_schedule(v, PDL_SCHEDULE_ZERO_BUBBLE, 1);
@@ -289,56 +246,18 @@ static bool prepare(pdl__visit_t *v)
     return false;
 }
 
-static pdl__exact_rate_t *find_rate(pdl__exact_walk_t *walk, const pdl__node_t *node)
-{
-    int i = 0;
-
-    while (i < walk->rates &&
-           (walk->rate[i].stride != node->stride || walk->rate[i].expert_stride != node->expert_stride))
-        i++;
-    if (i == PDL__MOST_RATES) return NULL;
-    if (i == walk->rates)
-        walk->rate[walk->rates++] =
-            (pdl__exact_rate_t){.stride = node->stride, .expert_stride = node->expert_stride};
-    return &walk->rate[i];
-}
-
-/* Where smaller micro-batches take no less time for a sample, what a larger one takes bounds them, before their costs are known:
-   with exchanges inside layers between ranks that are as far apart, and computation alone however far they are. */
-static bool too_slow_in_parts(pdl__visit_t *v)
-{
-    const pdl__node_t       *n = v->node;
-    const pdl__exact_rate_t *rate = find_rate(v->walk, n);
-    double                   sample_s = fmax(v->walk->compute_s, rate != NULL ? rate->sample_s : 0);
-
-    bool shared = v->choices.virtual_stages > 1 || v->choices.divided > 0;
-
-    return sample_s > 0 && beyond(v, least_seconds(v, sample_s * n->micro_batch, shared));
-}
-
-static void remember_rate(pdl__visit_t *v)
-{
-    pdl__exact_rate_t *rate = find_rate(v->walk, v->node);
-    const pdl_sums_t  *all = all_layers(v);
-    double             compute_s = all->forward;
-
-    if (!pdl__parts_take_longer(v->walk->oracle, v->config.precision)) return;
-    if (v->c.run_mode == PDL_TRAINING) compute_s += all->backward;
-    v->walk->compute_s = fmax(v->walk->compute_s, compute_s / v->c.micro_batch);
-    if (rate != NULL) rate->sample_s = fmax(rate->sample_s, pass_seconds(v) / v->c.micro_batch);
-}
-
 void pdl__exact_visit(pdl__exact_walk_t *walk, int node)
 {
     pdl__visit_t v;
 
     pdl__visit_node(walk, node, &v);
-    if (too_slow_in_parts(&v)) {
+    /* Where smaller micro-batches take no less time for a sample, what a larger one takes bounds them, before their costs are known. */
+    if (beyond(&v, pdl__rate_seconds(&v))) {
         remove_by(&v, PDL_BOUND_COMPUTE, v.node->leaves);
         return;
     }
     if (!prepare(&v)) return;
-    remember_rate(&v);
+    walk->status = pdl__rate_remember(&v);
     for (int r = 0; r < v.choices.recomputes && !walk->status; r++) visit_recompute(&v, v.choices.recompute[r]);
 }
 
@@ -359,8 +278,9 @@ void pdl__exact_glance(pdl__exact_walk_t *walk, int node)
     pdl__visit_node(walk, node, &v);
     if (!prepare(&v)) return;
     for (int r = 0; r < v.choices.recomputes; r++) {
-        pdl__visit_recompute(&v, v.choices.recompute[r]);
-        if (beyond(&v, least_seconds(&v, pass_seconds(&v), false))) continue;
+        walk->status = pdl__visit_recompute(&v, v.choices.recompute[r]);
+        if (walk->status) return;
+        if (beyond(&v, v.least.whole_s)) continue;
         if (pdl__visit_schedule(&v, PDL_SCHEDULE_1F1B, 1)) continue;
         pdl__visit_order(&v, 0);
         v.c.sharding = v.choices.shardings > 1 ? PDL_SHARDING_ZERO1 : PDL_SHARDING_NONE;

@@ -14,10 +14,12 @@ typedef struct pdl__exact_entry {
     pdl_config_t config; /* of one that is kept */
 } pdl__exact_entry_t;
 
-/* Nodes with ranks so far apart: the least seconds of a sample in smaller micro-batches of the chain. */
+/* Nodes with ranks so far apart, and stages on such devices: the least seconds of a sample in smaller micro-batches of the chain, without
+   what divided passes leave for later, and on the slowest of different devices. */
 typedef struct pdl__exact_rate {
-    int64_t stride, expert_stride;
-    double  sample_s;
+    int64_t  stride, expert_stride;
+    uint64_t places;
+    double   sample_s, sooner_s, share_s;
 } pdl__exact_rate_t;
 #define PDL__MOST_RATES 32
 
@@ -33,7 +35,7 @@ typedef struct pdl__exact_walk {
     pdl__exact_entry_t      *front; /* exhaustive: nothing found is better in all */
     int                      front_count, front_capacity;
     int64_t                  evaluated, too_large, impossible, broken, removed[PDL_BOUND_COUNT];
-    double                   compute_s; /* the least seconds of computation of a sample in smaller micro-batches */
+    pdl__exact_rate_t        anywhere; /* of computation alone, however far apart ranks are */
     pdl__exact_rate_t        rate[PDL__MOST_RATES];
     int                      rates;
     pdl_status_t             status;

@@ -223,8 +223,10 @@ static bool can_split(pdl__searcher_t *s, const pdl_config_t *config)
 /* Orders of the parts of a machine that put the stages on the same devices are one. */
 static void consider_places(pdl__searcher_t *s, pdl_config_t config, bool divided)
 {
-    for (config.part_order = 0; config.part_order < pdl_system_orders(s->oracle->system); config.part_order++) {
-        if (!pdl__places_new(s->oracle, &config)) continue;
+    int order[PDL__MOST_PLACES], orders = pdl__places_orders(s->oracle, &config, order);
+
+    for (int i = 0; i < orders; i++) {
+        config.part_order = order[i];
         if (config.pipeline == 1)
             consider_accumulation(s, config);
         else
@@ -356,12 +358,6 @@ static void certify(const pdl__searcher_t *s, pdl_search_t *search)
                  "memory and time of plans for the backend %s are known after they are compiled, which was done "
                  "for the best of every strategy only",
                  backend);
-    else if (s->oracle->system->part_count > 0 && s->request->exact != NULL)
-        snprintf(
-            why, size,
-            "the bounds of the exact search are those of machines whose devices are alike, which those of %.60s "
-            "are not",
-            s->oracle->system->name);
     search->certified = why[0] == '\0' && (search->exact == NULL || search->exact->certified);
 }
 

@@ -60,10 +60,8 @@ pdl_status_t pdl__search_exactly(pdl__searcher_t *s, pdl_search_t *search)
     pdl_exact_options_t   options = *s->request->exact;
     pdl_status_t          status = PDL_OK;
 
-    /* Elsewhere the trainer's own memory decides, or every layer for itself, or stages on different devices. */
-    if (s->oracle->system->backend != NULL || s->oracle->system->part_count > 0 ||
-        (asked != NULL && asked->per_layer))
-        return PDL_OK;
+    /* Elsewhere the trainer's own memory decides, or every layer for itself. */
+    if (s->oracle->system->backend != NULL || (asked != NULL && asked->per_layer)) return PDL_OK;
     if (options.stop != NULL) {
         options.stop = stop_later;
         options.context = s;

@@ -84,8 +84,11 @@ static void enumerate(pdl__searcher_t *s)
         config.optimizer = s->request->optimizer;
         config.precision = s->request->precision;
         config.run_mode = s->request->run_mode;
-        for (config.part_order = 0; config.part_order < pdl_system_orders(s->oracle->system); config.part_order++)
-            if (pdl__places_new(s->oracle, &config)) consider_accumulation(s, config);
+        int order[PDL__MOST_PLACES], orders = pdl__places_orders(s->oracle, &config, order);
+        for (int i = 0; i < orders; i++) {
+            config.part_order = order[i];
+            consider_accumulation(s, config);
+        }
     }
     if (s->best->possible || s->best->reason[0] != '\0') return;
     if (any)

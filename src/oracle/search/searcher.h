@@ -63,6 +63,10 @@ bool pdl__consider(pdl__searcher_t *s, const pdl_config_t *config, double least_
 /* Replays those that were listed, until none is left that may win. */
 void pdl__replay_shortlist(pdl__searcher_t *s);
 
+/* Devices, of several kinds in money where their prices are known; what the goal minimises with so many of these. */
+double pdl__devices_of(const pdl_system_t *system, const pdl_request_t *request, const pdl_config_t *config);
+double pdl__goal_score(const pdl_request_t *request, const pdl_config_t *config, double devices, double seconds,
+                       double memory, double energy);
 /* Times of a sample and an epoch, and what the goal minimises, from the projection. */
 void pdl__score_candidate(const pdl__searcher_t *s, pdl_candidate_t *c);
 

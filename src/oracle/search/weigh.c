@@ -30,30 +30,34 @@ bool pdl__search_stopped(const pdl__searcher_t *s)
     return atomic_load(&patience->stopped);
 }
 
-/* Of several kinds of devices, in money where their prices are known. */
-static double devices_of(const pdl__searcher_t *s, const pdl_config_t *config)
+double pdl__devices_of(const pdl_system_t *system, const pdl_request_t *request, const pdl_config_t *config)
 {
-    const pdl_system_t *system = s->oracle->system;
-    double price = system->part_count > 0 ? pdl_system_price(system, config->part_order, s->request->pe) : 0;
+    double price = system->part_count > 0 ? pdl_system_price(system, config->part_order, request->pe) : 0;
 
-    return (double)s->request->pe * (price > 0 ? price : 1);
+    return (double)request->pe * (price > 0 ? price : 1);
 }
 
-/* What the goal minimises. */
+double pdl__goal_score(const pdl_request_t *request, const pdl_config_t *config, double devices, double seconds,
+                       double memory, double energy)
+{
+    const pdl_dataset_t *data = request->dataset;
+    double               batch = (double)config->batch;
+    bool                 epochs = data && data->samples > 0;
+    double               time = seconds * ((epochs ? (double)data->samples : 1) / batch);
+
+    switch (request->goal) {
+    case PDL_GOAL_MEMORY: return memory;
+    case PDL_GOAL_COST: return epochs ? devices * ceil(time / 60) : devices * time;
+    case PDL_GOAL_ENERGY: return energy / batch;
+    default: return time;
+    }
+}
+
 static double score_of(const pdl__searcher_t *s, const pdl_config_t *config, double seconds, double memory,
                        double energy)
 {
-    const pdl_dataset_t *data = s->request->dataset;
-    double               batch = (double)config->batch, pe = devices_of(s, config);
-    bool                 epochs = data && data->samples > 0;
-
-    seconds *= (epochs ? (double)data->samples : 1) / batch;
-    switch (s->request->goal) {
-    case PDL_GOAL_MEMORY: return memory;
-    case PDL_GOAL_COST: return epochs ? pe * ceil(seconds / 60) : pe * seconds;
-    case PDL_GOAL_ENERGY: return energy / batch;
-    default: return seconds;
-    }
+    return pdl__goal_score(s->request, config, pdl__devices_of(s->oracle->system, s->request, config), seconds,
+                           memory, energy);
 }
 
 void pdl__score_candidate(const pdl__searcher_t *s, pdl_candidate_t *c)

@@ -18,6 +18,8 @@ char *pdl__cell_limit(const pdl_projection_t *projection, char text[PDL__CELL_SI
 
 /* Mesh and policies of a configuration, as fields. */
 void pdl__config_json(pdl_json_t *json, const pdl_config_t *config);
+/* The parts of the machine in the order in which ranks are on them, and those of every stage; nothing where devices are alike. */
+void pdl__places_json(pdl_json_t *json, const pdl_system_t *system, const pdl_config_t *config);
 void pdl__candidate_json(pdl_json_t *json, const char *key, const pdl_plan_report_t *report,
                          const pdl_candidate_t *candidate, int rank);
 
@@ -27,7 +29,7 @@ void         pdl__precisions_left_out(const pdl_search_t *search, FILE *stream);
 void         pdl__precisions_json(pdl_json_t *json, const pdl_plan_report_t *report);
 
 /* What an exact search says; nothing where there was none. */
-void pdl__exact_print(const pdl_search_t *search, FILE *stream);
-void pdl__exact_json(pdl_json_t *json, const pdl_request_t *request, const struct pdl_exact *exact);
+void pdl__exact_print(const pdl_plan_report_t *report, FILE *stream);
+void pdl__exact_json(pdl_json_t *json, const pdl_plan_report_t *report);
 
 #endif

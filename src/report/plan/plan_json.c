@@ -25,8 +25,7 @@ static void write_mesh(pdl_json_t *json, const pdl_config_t *config)
     pdl_json_close(json);
 }
 
-/* The parts of the machine in the order in which ranks are on them, and those of every stage. */
-static void write_places(pdl_json_t *json, const pdl_system_t *system, const pdl_config_t *config)
+void pdl__places_json(pdl_json_t *json, const pdl_system_t *system, const pdl_config_t *config)
 {
     int        order[PDL_MAX_PARTS];
     char       place[PDL_MAX_PARTS * (PDL_PART_NAME + 5)];
@@ -199,7 +198,7 @@ void pdl__candidate_json(pdl_json_t *json, const char *key, const pdl_plan_repor
     pdl_json_number(json, "rank", c->possible ? (double)rank : (double)NAN);
     pdl_json_string(json, "strategy", c->config.strategy->name);
     write_mesh(json, &c->config);
-    write_places(json, report->system, &c->config);
+    pdl__places_json(json, report->system, &c->config);
     write_policies(json, &c->config);
     write_collectives(json, c->plan);
     write_times(json, report, c);
@@ -275,7 +274,7 @@ pdl_status_t pdl_report_plan_json(const pdl_plan_report_t *report, FILE *stream)
     pdl_json_bool(&json, "certified", search->certified);
     pdl_json_string(&json, "not_certified", search->certified ? NULL : search->not_certified);
     pdl_json_int(&json, "not_replayed", search->not_replayed);
-    pdl__exact_json(&json, report->request, search->exact);
+    pdl__exact_json(&json, report);
     pdl_json_close(&json);
     write_policies_compared(&json, report->policy);
     pdl__report_ownership_json(&json, report);

@@ -411,7 +411,7 @@ pdl_status_t pdl_report_plan(const pdl_plan_report_t *report, FILE *stream)
     status = pdl__precisions_print(report, stream);
     if (status) return status;
     print_best(report, stream);
-    pdl__exact_print(report->search, stream);
+    pdl__exact_print(report, stream);
     if (report->explanation != NULL) {
         length = strlen(report->explanation);
         fprintf(stream, "%s%s", report->explanation,
