@@ -337,7 +337,23 @@ static void experts_of_replicas(void)
     CHECK(fread(text, 1, sizeof(text) - 1, file) > 0);
     fclose(file);
     CHECK(strstr(text, "--expert-model-parallel-size 8") != NULL);
+    CHECK(strstr(text, "--moe-token-dispatcher-type 'alltoall'") != NULL);
+    CHECK(strstr(text, "--overlap-moe-expert-parallel-comm") == NULL);
     CHECK(strstr(text, "--tensor-model-parallel-size 2") != NULL);
+    /* As it was projected, where it can be: with two micro-batches, not with one. */
+    pdl_parameters_t parameters = {.expert_overlap = 0.7};
+    what.parameters = &parameters;
+    for (int micro_batches = 1; micro_batches <= 2; micro_batches++) {
+        plan->micro_batches = micro_batches;
+        CHECK_OK(pdl_report_export(&what, "megatron", folder, list));
+        file = fopen(path, "r");
+        REQUIRE(file != NULL);
+        memset(text, 0, sizeof(text));
+        CHECK(fread(text, 1, sizeof(text) - 1, file) > 0);
+        fclose(file);
+        CHECK_INT(strstr(text, "--overlap-moe-expert-parallel-comm") != NULL, micro_batches == 2);
+    }
+    what.parameters = NULL;
     pdl_plan_destroy(plan);
     /* With a context axis of two, whose ranks are of the eight. */
     mesh = (pdl_mesh_t){

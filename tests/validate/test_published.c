@@ -246,6 +246,68 @@ static void batches_of_pipelines_are_those_of_the_row(void)
     pdl_published_destroy(runs);
 }
 
+#define NAMED(id, family, model, layers, accelerator, vpp, ep, framework)                              \
+    id ",here," family "," model ",," layers ",,,,,,," accelerator ",,64,8,,bf16,1,4," vpp ",16,1," ep \
+       ",,,,,1,,128," framework ",1,,,,,,ok,\n"
+
+static int64_t weights_of_line(const pdl_published_t *runs, size_t i)
+{
+    pdl_model_totals_t totals;
+
+    REQUIRE(runs->lines[i].machine >= 0);
+    pdl_model_totals(runs->machines[runs->lines[i].machine].model, &totals);
+    return totals.weights;
+}
+
+/* A row without a shape has that of the model of this name in the zoo, whatever case and separators it is written with. */
+static void names_are_those_of_the_zoo(void)
+{
+    pdl_published_t *runs = projected_text(
+        HEADER NAMED("a", "transformer", "QWEN3_8B", "", "h100 SXM", "", "", "Megatron-Core")
+            NAMED("b", "transformer", "qwen3_8b cut to 4 layers", "4", "H200", "", "", "megatron-core")
+                NAMED("c", "moe", "Mixtral 8x22B", "", "L40S", "", "1", "Megatron-Core")
+                    NAMED("d", "moe", "DeepSeekV3 (w/o MTP)", "", "B300", "", "64", "Megatron-Bridge 25.11")
+                        NAMED("e", "transformer", "Qwen3_9000B", "", "H100", "", "", "Megatron-Core")
+                            NAMED("f", "transformer", "GPT3-175B", "", "Abacus", "", "", "Megatron-Core"));
+
+    REQUIRE(runs != NULL);
+    CHECK_INT(weights_of_line(runs, 0), 8190735360);
+    CHECK_STR(runs->lines[0].recipe.system, "dgx-h100");
+    CHECK_INT(runs->lines[0].recipe.size.layers, 36);
+    CHECK_INT(runs->lines[0].recipe.size.ffn, 12288);
+    CHECK_INT(weights_of_line(runs, 1), 8190735360 - 32 * INT64_C(192946432));
+    CHECK_INT(runs->lines[1].recipe.size.layers, 4);
+    CHECK_STR(runs->lines[1].recipe.system, "dgx-h200");
+    CHECK_INT(weights_of_line(runs, 2), 140620634112);
+    CHECK_STR(runs->lines[2].recipe.system, "l40s");
+    /* 64 ranks have four experts each; a token goes to four nodes at most. */
+    CHECK_INT(runs->lines[3].recipe.experts_over, 64);
+    CHECK_INT(runs->lines[3].recipe.size.experts, 256);
+    CHECK_INT(runs->lines[3].recipe.size.top_k, 8);
+    CHECK_INT(runs->lines[3].recipe.size.most_nodes, 4);
+    /* Fewer experts than a token chooses: four that are twice as wide. */
+    CHECK_INT(weights_of_line(runs, 3), 671026404352 - INT64_C(58) * (256 - 8) * 3 * 7168 * 2048 - 58 * 252 * 7168);
+    CHECK(!runs->lines[4].row.expressed && strstr(runs->lines[4].row.reason, "Qwen3_9000B is not known") != NULL);
+    CHECK(!runs->lines[5].row.expressed && strstr(runs->lines[5].row.reason, "no system for Abacus") != NULL);
+    pdl_published_destroy(runs);
+}
+
+/* With interleaved stages Megatron Bridge exchanges tokens with experts beside computation. */
+static void interleaved_runs_overlap_their_experts(void)
+{
+    pdl_published_t *runs =
+        projected_text(HEADER NAMED("a", "moe", "Qwen3_235B", "96", "H100", "", "16", "Megatron-Bridge 26.04")
+                           NAMED("b", "moe", "Qwen3_235B", "96", "H100", "2", "16", "Megatron-Bridge 26.04")
+                               NAMED("c", "moe", "Qwen3_235B", "96", "H100", "2", "1", "Megatron-Bridge 26.08"));
+
+    REQUIRE(runs != NULL);
+    CHECK_STR(runs->lines[0].recipe.framework->name, "megatron-bridge");
+    CHECK_STR(runs->lines[1].recipe.framework->name, "megatron-bridge-overlap");
+    CHECK_STR(runs->lines[2].recipe.framework->name, "megatron-bridge-26.06");
+    CHECK(runs->lines[1].projection.comm_s < 0.6 * runs->lines[0].projection.comm_s);
+    pdl_published_destroy(runs);
+}
+
 static void formats_are_read(void)
 {
     pdl_published_t *runs = projected_text(
@@ -357,6 +419,8 @@ int main(void)
     RUN(remarks_are_read);
     RUN(arguments_of_a_model_are_read);
     RUN(batches_of_pipelines_are_those_of_the_row);
+    RUN(names_are_those_of_the_zoo);
+    RUN(interleaved_runs_overlap_their_experts);
     RUN(formats_are_read);
     RUN(what_cannot_be_expressed_is_named);
     RUN(order_is_scored);

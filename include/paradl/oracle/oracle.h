@@ -54,6 +54,7 @@ extern "C" {
     X(queue_blend, 0, 0, 20, 0, NONE, "exponent with which host and device add up; 0: the slower one alone counts") \
     X(queue_call_s, 0, 1e-6, 2e-3, 0, SECONDS, "host time to queue a collective inside a layer")                 \
     X(layer_overlap, 0, 0, 1, 0, NONE, "share of the bytes of collectives in layers that move beside products") \
+    X(expert_overlap, 0, 0, 1, 0, NONE, "share of what tokens take to experts of other ranks and back that is beside the computation of another micro-batch") \
     X(split_layer_s, 0, 1e-5, 1e-2, 1, SECONDS, "more framework time for a layer split by filters or channels")  \
     X(split_piece_s, 0, 1e-6, 1e-3, 1, SECONDS, "and per gathered piece of a filter-split layer")                \
     X(narrow_tile, 16, 1, 64, 1, NONE, "channels per rank below which a kernel loses speed in proportion")       \

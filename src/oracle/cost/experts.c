@@ -22,7 +22,7 @@ double pdl_expert_route_seconds(const pdl_system_t *system, const pdl_parameters
     if (r->ranks > node && system->level_count > 1)
         seconds += r->bytes * reached * (nodes - 1) / nodes /
                    (EXPERT_NETWORK * level[1].bandwidth_bytes_per_s * level[1].ports / (double)level[0].fanout);
-    return seconds;
+    return (1 - p->expert_overlap) * seconds;
 }
 
 bool pdl__to_experts(const pdl_profile_t *profile, const pdl_transfer_t *t)

@@ -54,6 +54,21 @@ static bool computes_in_bf16(const pdl__exported_t *x)
     return x->plan->precision == PDL_BF16 || pdl_precision_narrow(x->plan->precision);
 }
 
+/* Exchanges with experts beside the computation of another micro-batch, as they were projected. */
+static void add_expert_overlap(pdl__exported_t *x)
+{
+    const pdl_plan_t *plan = x->plan;
+    bool              in_turn = x->pipeline > 1 ? plan->virtual_stages > 1 : plan->micro_batches > 1;
+
+    if (!x->overlaps_experts) return;
+    bool possible = in_turn && plan->recompute != PDL_RECOMPUTE_FULL;
+    pdl__export_flag(x, "overlap-moe-expert-parallel-comm", possible);
+    if (!possible)
+        pdl__export_note(
+            x, "exchanges with experts beside computation: Megatron-LM has them with interleaved stages or, "
+               "without stages, several micro-batches, and without full recomputation");
+}
+
 static void add_experts(pdl__exported_t *x)
 {
     const pdl__export_network_t *n = &x->net;
@@ -72,6 +87,8 @@ static void add_experts(pdl__exported_t *x)
     /* A tensor axis shares experts out whole. */
     pdl__export_number(x, "expert-model-parallel-size", (double)x->experts);
     if (x->tensor > 1) pdl__export_number(x, "expert-tensor-parallel-size", 1);
+    if (x->experts > 1) pdl__export_text(x, "moe-token-dispatcher-type", "alltoall");
+    add_expert_overlap(x);
     if (x->experts > 1 && x->plan->precision == PDL_FP16)
         pdl__export_note(x,
                          "experts of several ranks in fp16: Megatron-LM refuses them; plan with --precision bf16");

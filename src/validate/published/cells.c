@@ -87,19 +87,23 @@ static void complete_sizes(const pdl_published_rules_t *rules, pdl_dimensions_t 
 }
 
 /* Experts are shared out over the ranks of a group: each computes as many tokens as it would alone, with its
-   share of the weights. No more experts can be chosen than a rank has, so fewer, wider ones stand for them then. */
-static void write_experts(const pdl_dimensions_t *d, const char *file, int64_t over, char *yaml, size_t size)
+   share of the weights. No more experts can be chosen than a rank has, so fewer, wider ones stand for them then. A file has
+   its own number of layers (`cut`: 0) or another. */
+static void write_experts(const pdl_dimensions_t *d, const char *file, int64_t cut, int64_t over, char *yaml,
+                          size_t size)
 {
     int64_t experts = d->experts / over > 0 ? d->experts / over : 1;
     int64_t chosen = d->top_k < experts ? d->top_k : experts;
     int64_t width = d->ffn * d->top_k / chosen;
 
     if (file) {
-        snprintf(
+        int used = snprintf(
             yaml, size,
             "paradl: model/1\nname: published\nextends: %s\nparameters: {ffn: %lld, experts: %lld, top_k: %lld, "
-            "tokens: %lld}\n",
+            "tokens: %lld",
             file, (long long)width, (long long)experts, (long long)chosen, (long long)d->tokens);
+        if (cut) used += snprintf(yaml + used, size - (size_t)used, ", layers: %lld", (long long)cut);
+        snprintf(yaml + used, size - (size_t)used, "}\n");
         return;
     }
     snprintf(
@@ -150,6 +154,47 @@ static void write_arguments(const pdl_yaml_t *names, const char *model, char *ya
     if (used > 0) snprintf(yaml + used, size - used, "}\n");
 }
 
+/* A model of the zoo: only what a row says is changed. */
+static void write_zoo(const pdl_dimensions_t *d, const char *file, int64_t cut, int64_t vocabulary, bool undrop,
+                      char *yaml, size_t size)
+{
+    int used = snprintf(yaml, size, "paradl: model/1\nname: published\nextends: %s\nparameters: {tokens: %lld",
+                        file, (long long)d->tokens);
+
+    if (cut) used += snprintf(yaml + used, size - (size_t)used, ", layers: %lld", (long long)cut);
+    if (vocabulary) used += snprintf(yaml + used, size - (size_t)used, ", vocabulary: %lld", (long long)vocabulary);
+    snprintf(yaml + used, size - (size_t)used, "%s}\n", undrop ? ", dropout: 0" : "");
+}
+
+static bool drops(const pdl_model_t *model)
+{
+    for (int i = 1; i < pdl_model_layer_count(model); i++)
+        if (pdl_model_layer(model, i)->rate > 0) return true;
+    return false;
+}
+
+/* A row without a shape, of a model that the zoo has. False where it cannot be read, and says why. */
+static bool take_zoo(const char *file, int64_t experts_over, pdl_published_line_t *line)
+{
+    pdl_recipe_t    *r = &line->recipe;
+    pdl_dimensions_t said = r->size, whole = {.hidden = 0};
+    pdl_model_t     *model = NULL;
+
+    if (pdl_model_load(file, &model)) return refuse(&line->row, "%.120s", pdl_error_message());
+    pdl__published_sizes(model, &whole);
+    pdl__published_sizes(model, &r->size);
+    int64_t cut = said.layers && said.layers != whole.layers ? said.layers : 0;
+    if (whole.experts) {
+        r->experts_over = experts_over;
+        write_experts(&r->size, file, cut, r->experts_over, r->yaml, sizeof(r->yaml));
+    } else {
+        write_zoo(&r->size, file, cut, said.vocabulary, !r->framework->dropout && drops(model), r->yaml,
+                  sizeof(r->yaml));
+    }
+    pdl_model_destroy(model);
+    return true;
+}
+
 /* Models without transformer layers come from the zoo by name. */
 static bool is_transformer(cells_t *c)
 {
@@ -161,6 +206,7 @@ static bool read_model(const pdl_published_rules_t *rules, cells_t *c, pdl_publi
     pdl_recipe_t     *r = &line->recipe;
     pdl_dimensions_t *d = &r->size;
     const char       *file = NULL, *name = line->row.model;
+    char              zoo[64];
     const pdl_yaml_t *entry = pdl__published_match(rules->models, name);
 
     read_sizes(c, d);
@@ -171,18 +217,23 @@ static bool read_model(const pdl_published_rules_t *rules, cells_t *c, pdl_publi
     }
     r->experts_over = d->experts ? extent(c, "ep") : 1;
     if (!is_transformer(c)) {
+        if (!file && pdl__published_zoo_name(name, zoo, sizeof(zoo))) file = zoo;
         if (!file) return refuse(&line->row, "model %.60s is not in the zoo", name);
         int used = snprintf(r->yaml, sizeof(r->yaml), "paradl: model/1\nname: published\nextends: %s\n", file);
-        write_arguments(pdl_yaml_find(entry, "arguments"), name, r->yaml + used, sizeof(r->yaml) - (size_t)used);
+        write_arguments(entry ? pdl_yaml_find(entry, "arguments") : NULL, name, r->yaml + used,
+                        sizeof(r->yaml) - (size_t)used);
         return true;
     }
-    if (strcmp(text(c, "family"), "moe") == 0 && !d->experts)
-        return refuse(&line->row, "the experts of %.60s are not known", name);
+    bool experts = strcmp(text(c, "family"), "moe") == 0;
+    if ((experts ? !d->experts : !d->layers || !d->hidden) &&
+        (file || pdl__published_zoo_name(name, zoo, sizeof(zoo))))
+        return take_zoo(file ? file : zoo, extent(c, "ep"), line);
+    if (experts && !d->experts) return refuse(&line->row, "the experts of %.60s are not known", name);
     guess_shape(number(c, "params_b"), d);
     if (!d->layers || !d->hidden) return refuse(&line->row, "the shape of %.60s is not known", name);
     complete_sizes(rules, d);
     if (d->experts)
-        write_experts(d, file, r->experts_over, r->yaml, sizeof(r->yaml));
+        write_experts(d, file, 0, r->experts_over, r->yaml, sizeof(r->yaml));
     else
         write_dense(d, file, r->framework->dropout, r->yaml, sizeof(r->yaml));
     return true;
@@ -237,6 +288,7 @@ static bool read_policies(const pdl_published_rules_t *rules, cells_t *c, pdl_pu
     snprintf(program, sizeof(program), "%s %s", text(c, "framework"), text(c, "notes"));
     r->framework = pdl__published_framework(rules, program);
     if (!r->framework) return refuse(&line->row, "no rule for framework %.60s", text(c, "framework"));
+    if (count(c, "vpp") > 1 && count(c, "ep") > 1) r->framework = pdl__published_interleaved(rules, r->framework);
     if (!precision) return refuse(&line->row, "no rule for precision %.60s", text(c, "precision"));
     if (strstr(text(c, "offload"), "optimizer")) r->config.optimizer_tier = PDL_TIER_HOST;
     r->weights_on_host = strstr(text(c, "offload"), "param") != NULL;

@@ -194,20 +194,28 @@ static void fill_row(pdl_published_line_t *line)
         row->measured_s = p->flop / (line->tflops * 1e12 * (double)row->devices);
 }
 
+static pdl_parameters_t parameters_of(const pdl_machine_t *m, const pdl_parameters_t *parameters)
+{
+    pdl_parameters_t p = *parameters;
+
+    pdl_framework_apply(m->recipe->framework, &p);
+    if (m->recipe->wide_sums) p.gradient_bytes = 6;
+    return p;
+}
+
 pdl_status_t pdl__published_run(pdl_published_t *runs, const pdl_parameters_t *parameters, const bool *use)
 {
     pdl_parameters_t p;
 
     for (int m = 0; m < runs->machine_count; m++) {
-        p = *parameters;
-        pdl_framework_apply(runs->machines[m].recipe->framework, &p);
-        if (runs->machines[m].recipe->wide_sums) p.gradient_bytes = 6;
+        p = parameters_of(&runs->machines[m], parameters);
         pdl_oracle_set_parameters(runs->machines[m].oracle, &p);
     }
     for (size_t i = 0; i < runs->line_count; i++) {
         pdl_published_line_t *line = &runs->lines[i];
         if (line->machine < 0 || (use && !use[i])) continue;
-        pdl_status_t refused = project_line(&runs->machines[line->machine], parameters, line);
+        p = parameters_of(&runs->machines[line->machine], parameters);
+        pdl_status_t refused = project_line(&runs->machines[line->machine], &p, line);
         if (refused == PDL_ERR_NOMEM) return refused;
         line->row.expressed = !refused;
         if (refused)

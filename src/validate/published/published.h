@@ -13,8 +13,8 @@ typedef struct pdl_published_rules {
     pdl_yaml_doc_t   *doc;
     const char       *parameters, *prior;
     int64_t           vocabulary; /* where the row has none */
-    const pdl_yaml_t *accelerators, *precisions, *frameworks, *models;
-    pdl_framework_t  *framework; /* of every entry of `frameworks` */
+    const pdl_yaml_t *accelerators, *precisions, *frameworks, *interleaved, *models;
+    pdl_framework_t  *framework; /* of every entry of `frameworks`, then of `interleaved` */
 } pdl_published_rules_t;
 
 /* Sizes of a transformer; 0 where nothing says. */
@@ -26,16 +26,26 @@ typedef struct pdl_dimensions {
 
 pdl_status_t pdl__published_rules_load(const char *name, pdl_published_rules_t *rules);
 void         pdl__published_rules_free(pdl_published_rules_t *rules);
-/* The entry of a map whose key the text begins with; NULL when there is none. */
+/* The entry of a map whose key the text begins with, whatever their case and separators; NULL when there is none. */
 const pdl_yaml_t *pdl__published_match(const pdl_yaml_t *map, const char *text);
 /* The framework that a program's name stands for; NULL when no entry matches. */
 const pdl_framework_t *pdl__published_framework(const pdl_published_rules_t *rules, const char *program);
+/* The one that stands for its runs of mixtures of experts with interleaved stages. */
+const pdl_framework_t *pdl__published_interleaved(const pdl_published_rules_t *rules,
+                                                  const pdl_framework_t       *framework);
 /* Samples of runs that measured memory alone, where the entry says so. */
 pdl_status_t pdl__published_memory_batch(const pdl_yaml_t *entry, int64_t *samples);
 /* Positions that are computed of a sequence of this length: fewer where its padding is skipped. */
 pdl_status_t pdl__published_positions(const pdl_yaml_t *entry, int64_t *tokens);
 /* Fills in sizes that are 0 from the shape of a model's entry, and its file (NULL: none). */
 pdl_status_t pdl__published_shape(const pdl_yaml_t *entry, pdl_dimensions_t *d, const char **file);
+
+/* zoo.c: whether a name begins with another, whatever their case and separators: "LLAMA3_8B" and "llama3-8b". */
+bool pdl__published_begins(const char *text, const char *key);
+/* The longest name of a model of the zoo that this one begins with; false when there is none. */
+bool pdl__published_zoo_name(const char *model, char *name, size_t size);
+/* Fills in sizes that are 0 from the layers of a transformer. */
+void pdl__published_sizes(const pdl_model_t *model, pdl_dimensions_t *d);
 
 /* Everything the oracle needs of one row. */
 typedef struct pdl_recipe {

@@ -39,13 +39,14 @@ static pdl_status_t check_entries(const pdl_published_rules_t *rules)
 
 static pdl_status_t load_frameworks(pdl_published_rules_t *rules)
 {
-    size_t       count = pdl_yaml_size(rules->frameworks);
+    size_t       count = pdl_yaml_size(rules->frameworks), more = pdl_yaml_size(rules->interleaved);
     pdl_status_t status = PDL_OK;
 
-    rules->framework = calloc(count + 1, sizeof(*rules->framework));
+    rules->framework = calloc(count + more + 1, sizeof(*rules->framework));
     if (!rules->framework) return pdl_error(PDL_ERR_NOMEM, "out of memory");
-    for (size_t i = 0; i < count && !status; i++) {
-        const pdl_yaml_t *entry = pdl_yaml_value(rules->frameworks, i);
+    for (size_t i = 0; i < count + more && !status; i++) {
+        const pdl_yaml_t *entry =
+            i < count ? pdl_yaml_value(rules->frameworks, i) : pdl_yaml_value(rules->interleaved, i - count);
         status = pdl_yaml_expect(entry, PDL_YAML_SCALAR, "the name of a framework");
         if (!status) status = pdl_framework_load(pdl_yaml_text(entry), &rules->framework[i]);
     }
@@ -54,9 +55,9 @@ static pdl_status_t load_frameworks(pdl_published_rules_t *rules)
 
 static pdl_status_t read_root(const pdl_yaml_t *root, pdl_published_rules_t *rules)
 {
-    static const char *const keys[] = {"paradl",     "name",         "description", "parameters", "prior",
-                                       "vocabulary", "accelerators", "precisions",  "frameworks", "models",
-                                       NULL};
+    static const char *const keys[] = {"paradl",     "name",        "description",  "parameters",
+                                       "prior",      "vocabulary",  "accelerators", "precisions",
+                                       "frameworks", "interleaved", "models",       NULL};
     pdl_status_t             status = pdl_yaml_check_format(root, "published");
 
     if (!status) status = pdl_yaml_check_keys(root, keys);
@@ -66,6 +67,7 @@ static pdl_status_t read_root(const pdl_yaml_t *root, pdl_published_rules_t *rul
     if (!status) status = get_map(root, "accelerators", &rules->accelerators);
     if (!status) status = get_map(root, "precisions", &rules->precisions);
     if (!status) status = get_map(root, "frameworks", &rules->frameworks);
+    if (!status) status = get_map(root, "interleaved", &rules->interleaved);
     if (!status) status = get_map(root, "models", &rules->models);
     if (!status) status = check_entries(rules);
     return status ? status : load_frameworks(rules);
@@ -97,7 +99,7 @@ const pdl_yaml_t *pdl__published_match(const pdl_yaml_t *map, const char *text)
     for (size_t i = 0; i < pdl_yaml_size(map); i++) {
         const char *key = pdl_yaml_key(map, i);
         /* The empty key stands for an empty cell only. */
-        if (key[0] == '\0' ? text[0] == '\0' : strncmp(text, key, strlen(key)) == 0) return pdl_yaml_value(map, i);
+        if (key[0] == '\0' ? text[0] == '\0' : pdl__published_begins(text, key)) return pdl_yaml_value(map, i);
     }
     return NULL;
 }
@@ -109,6 +111,15 @@ const pdl_framework_t *pdl__published_framework(const pdl_published_rules_t *rul
     for (size_t i = 0; entry && i < pdl_yaml_size(rules->frameworks); i++)
         if (pdl_yaml_value(rules->frameworks, i) == entry) return &rules->framework[i];
     return NULL;
+}
+
+const pdl_framework_t *pdl__published_interleaved(const pdl_published_rules_t *rules,
+                                                  const pdl_framework_t       *framework)
+{
+    for (size_t i = 0; i < pdl_yaml_size(rules->interleaved); i++)
+        if (strcmp(pdl_yaml_key(rules->interleaved, i), framework->name) == 0)
+            return &rules->framework[pdl_yaml_size(rules->frameworks) + i];
+    return framework;
 }
 
 pdl_status_t pdl__published_shape(const pdl_yaml_t *entry, pdl_dimensions_t *d, const char **file)
