@@ -200,6 +200,8 @@ static inline double pdl__repeated_seconds(const pdl__repeated_t *r)
 
 /* What a device waits for a host that takes `host_s` to queue what the device does in `device_s`. */
 double pdl__host_wait(const pdl_parameters_t *p, double host_s, double device_s);
+/* The same of a run of layers between two prefix sums, a micro-batch. */
+double pdl__run_wait(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_sums_t *a, const pdl_sums_t *b);
 
 /* One micro-batch through the layers between two prefix sums, with what is computed again. */
 double pdl__run_seconds(const pdl_case_t *c, const pdl_sums_t *before, const pdl_sums_t *after);

@@ -279,6 +279,16 @@ has err "expected KEY=VALUE"
 expect 2 simulate --topology dln --hosts 16 --set device.memory=1GB
 has err "are for a plan"
 
+# --with: what trains with other values, which the answer states.
+expect 0 plan --model gpt2-124m --system selene --devices 64 --batch 64 --framework megatron --with overlap_gradients=false
+has out "framework   megatron, parameters published with overlap_gradients=false"
+expect 0 plan --model gpt2-124m --system selene --devices 64 --batch 64 --framework megatron --with overlap_gradients=false --json
+has out '"parameters": "published with overlap_gradients=false"'
+expect 2 plan --model gpt2-124m --system selene --devices 64 --with overlap_gradient=false
+has err 'did you mean overlap_gradients?'
+expect 2 simulate --topology dln --hosts 16 --with overlap_gradients=false
+has err "are for a plan"
+
 # A sweep answers as single questions do, and says what was not looked at.
 sweep=(--model gpt2-124m --system selene --batch 64 --precision bf16)
 expect 0 plan "${sweep[@]}" --devices 16..32 --json

@@ -120,6 +120,33 @@ static void mistakes_are_refused(void)
     CHECK_OK(load_text(HEAD "parameters: {call_s: 0, update_tensor_s: 0, pack_bytes_per_s: 0}\n", &p));
 }
 
+/* One value at a time, by name; the name of the set says which. */
+static void values_are_changed_by_name(void)
+{
+    static const char *const good[] = {"overlap_gradients=false", "queue_layer_s=150us", "layer_overlap=0.6"};
+    static const struct {
+        const char *text, *message;
+    } bad[] = {{"overlap_gradient=false", "did you mean overlap_gradients?"},
+               {"overlap_gradients=12", "expected true or false"},
+               {"queue_layer_s=3GB", "expected a time"},
+               {"layer_overlap=1.5", "is not from 0 to 1"},
+               {"narrow_tile=0", "must be larger than 0"},
+               {"layer_overlap", "is not NAME=VALUE"},
+               {"=1", "is not NAME=VALUE"},
+               {"layer_overlap=", "is not NAME=VALUE"},
+               {"layer_overlap={", "layer_overlap="}};
+    pdl_parameters_t p;
+
+    pdl_parameters_default(&p);
+    CHECK_OK(pdl_parameters_change(good, 3, &p));
+    CHECK(!p.overlap_gradients);
+    CHECK_NEAR(p.queue_layer_s, 150e-6, 1e-12);
+    CHECK_NEAR(p.layer_overlap, 0.6, 1e-12);
+    CHECK_STR(p.name, "default with overlap_gradients=false, queue_layer_s=150us, layer_overlap=0.6");
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        CHECK_ERROR(pdl_parameters_change(&bad[i].text, 1, &p), bad[i].message);
+}
+
 int main(void)
 {
     if (!scratch_begin()) return 1;
@@ -127,6 +154,7 @@ int main(void)
     RUN(written_parameters_read_back);
     RUN(keys_left_out_keep_their_defaults);
     RUN(mistakes_are_refused);
+    RUN(values_are_changed_by_name);
     scratch_end();
     return test_done();
 }

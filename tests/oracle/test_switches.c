@@ -31,6 +31,15 @@ static pdl_parameters_t published(void)
     return p;
 }
 
+/* The same with hosts that are fast enough: stages are cut by what devices take. */
+static pdl_parameters_t published_devices(void)
+{
+    pdl_parameters_t p = published();
+
+    p.queue_layer_s = p.queue_element_s = p.queue_call_s = 0;
+    return p;
+}
+
 static pdl_config_t three_axes(int64_t pipeline, int64_t data, int64_t tensor)
 {
     pdl_config_t c = pdl_config_default("3d");
@@ -48,7 +57,7 @@ static pdl_config_t three_axes(int64_t pipeline, int64_t data, int64_t tensor)
 /* A vocabulary of four blocks' work beside the last of them. */
 static void stages_of_equal_blocks_wait_for_the_logits(void)
 {
-    pdl_parameters_t p = published();
+    pdl_parameters_t p = published_devices();
     pdl_config_t     c = three_axes(4, 1, 1);
     int64_t          even[] = {3, 3, 3, 3}, fewer[] = {4, 4, 3, 1}, wrong[] = {3, 3, 3, 4};
     pdl_projection_t by_time = project(gpt, selene, &p, &c);
@@ -94,6 +103,44 @@ static void stages_of_a_unet_are_balanced(void)
     REQUIRE_OK(pdl_model_load("unet-gpipe", &unet));
     CHECK(project(unet, selene, &p, &c).stage_imbalance < 1.3);
     pdl_model_destroy(unet);
+}
+
+/* The stage with the logits keeps its device busy longest, those in front of it their hosts: the closed form counts both, as the replay does. */
+static void every_stage_waits_for_its_host(void)
+{
+    pdl_parameters_t p = published();
+    pdl_config_t     c = three_axes(4, 1, 1);
+    double           alone, all = 0;
+
+    c.micro_batches = c.batch = 64;
+    p.queue_layer_s = 2e-3;
+    p.queue_element_s = p.queue_call_s = 0;
+    alone = project(gpt, selene, &p, &c).total_s;
+    /* Twelve blocks of six layers with a product or attention, two stages of which at the most the slowest has. */
+    all = 64 * 12 * 6 * p.queue_layer_s / 4;
+    CHECK(alone > all);
+    p.even_stages = true;
+    CHECK(project(gpt, selene, &p, &c).total_s > all);
+}
+
+/* What is overlapped slows computation, by less than it hides. So no search has to try plans without. */
+static void overlap_never_loses(void)
+{
+    for (int64_t data = 1; data <= 64; data *= 4)
+        for (int64_t tensor = 1; tensor <= 4; tensor *= 2)
+            for (int64_t pipeline = 1; pipeline <= 4; pipeline *= 4) {
+                pdl_parameters_t with = published_devices(), without = with;
+                pdl_config_t     c = three_axes(pipeline, data, tensor);
+
+                with.layer_overlap = 0.6;
+                without.overlap_gradients = without.overlap_stages = false;
+                for (int sharding = 0; sharding < PDL_SHARDING_COUNT; sharding++) {
+                    c.sharding = data > 1 ? (pdl_sharding_t)sharding : PDL_SHARDING_NONE;
+                    pdl_projection_t a = project(gpt, selene, &with, &c), b = project(gpt, selene, &without, &c);
+                    CHECK(a.total_s <= b.total_s * (1 + 1e-12));
+                    CHECK(data * tensor * pipeline == 1 || a.total_s < b.total_s);
+                }
+            }
 }
 
 static void tensor_ranks_share_a_send(void)
@@ -358,6 +405,8 @@ int main(void)
     RUN(stages_of_equal_blocks_wait_for_the_logits);
     RUN(stages_with_one_block_fewer_at_the_ends);
     RUN(stages_of_a_unet_are_balanced);
+    RUN(every_stage_waits_for_its_host);
+    RUN(overlap_never_loses);
     RUN(tensor_ranks_share_a_send);
     RUN(checkpoints_on_the_host_wait_for_its_memory);
     RUN(the_host_updates_what_it_has);

@@ -134,7 +134,7 @@ enum {
 #undef PDL_COUNT_ONE
 
 typedef struct pdl_parameters {
-    char name[64];
+    char name[256]; /* of the set, and what was changed of it */
     char framework[64]; /* that was laid over them; "": none */
     char machine[64];   /* the system that the numbers of the framework were measured on; "": several */
 #define PDL_PARAMETER_FIELD(field, ...) double field;
@@ -162,6 +162,8 @@ pdl_status_t pdl_parameters_load(const char *name_or_path, pdl_parameters_t *par
    above. A file that is there but cannot be read is an error. */
 pdl_status_t pdl_parameters_choose(const char *name_or_path, const pdl_system_t *system,
                                    pdl_parameters_t *parameters);
+/* Lays "NAME=VALUE", of parameters and switches, over what is there; the name of the set says so. */
+pdl_status_t pdl_parameters_change(const char *const *changes, size_t count, pdl_parameters_t *parameters);
 /* Reads a map of switches over what is there. */
 pdl_status_t pdl_parameters_read_switches(const pdl_yaml_t *map, pdl_parameters_t *parameters);
 pdl_status_t pdl_parameters_write(const pdl_parameters_t *parameters, const char *comment, FILE *stream);

@@ -74,6 +74,10 @@ const pdl__option_t pdl__plan_options[] = {
      TEXT(framework)},
     {"parameters", "NAME", NULL, "parameter set of the cost model; else that of the framework or of the system",
      TEXT(parameters)},
+    {"with", "NAME=VALUE", NULL,
+     "what trains with another value of a parameter or switch, such as overlap_gradients=false or "
+     "layer_overlap=0.6; may be repeated",
+     PDL__LIST(pdl__plan_asked_t, with)},
     {"spatial-until", "LAYER", NULL, "last layer that is split in space", TEXT(spatial_until)},
     {"groups", "N", NULL, "--formulas orig: groups of the hybrids; else a group is a node",
      PDL__INT(pdl__plan_asked_t, groups, 1)},
@@ -168,6 +172,8 @@ pdl_status_t pdl__plan_check(const pdl__plan_asked_t *v)
                          "--lora is about training: adapters that are merged cost nothing in inference");
     if (v->formulas == PDL__FORMULAS_ORIG && v->framework != NULL)
         return pdl_error(PDL_ERR_INPUT, "--formulas orig knows no frameworks: leave out --framework");
+    if (v->formulas == PDL__FORMULAS_ORIG && v->with.count > 0)
+        return pdl_error(PDL_ERR_INPUT, "--formulas orig has no parameters: leave out --with");
     if ((v->tokens > 0 || v->epochs > 0) && (v->formulas == PDL__FORMULAS_ORIG || v->mode == PDL_INFERENCE))
         return pdl_error(PDL_ERR_INPUT, "--tokens and --epochs are about training with --formulas paradl");
     if (v->exchange_bandwidth > 0 && v->data_policy == NULL)

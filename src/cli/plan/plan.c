@@ -251,6 +251,7 @@ static pdl_status_t run_paradl(const pdl__plan_asked_t *v, pdl__plan_question_t 
     pdl_memory_counter_t *counter = NULL;
     pdl_status_t          status = pdl_framework_choose(v->framework, v->parameters, q->system, &q->parameters);
 
+    if (!status) status = pdl_parameters_change(v->with.text, (size_t)v->with.count, &q->parameters);
     /* What is exported is to be run by that framework. */
     if (v->export_name != NULL && !pdl_export_has_zero_bubble(v->export_name)) q->parameters.zero_bubble = false;
     if (!status && v->range[1] > v->range[0]) return pdl__plan_sweep(v, q);

@@ -14,7 +14,7 @@ enum { PDL__FORMULAS_PARADL, PDL__FORMULAS_ORIG, PDL__FORMULAS_COUNT };
 typedef struct pdl__plan_asked {
     const char *model, *system, *data, *strategy, *framework, *parameters, *spatial_until, *output, *trace,
         *data_policy, *export_name, *plot, *measured;
-    pdl__texts_t set;
+    pdl__texts_t set, with;
     int64_t      range[2]; /* --devices */
     int64_t      pe, batch, samples_per_pe, micro_batches, top, groups, sequence;
     double       max_memory, divisor, exchange_bandwidth, tokens, epochs;

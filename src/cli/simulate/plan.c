@@ -39,6 +39,7 @@ static pdl_status_t load(job_t *job)
     status = pdl_system_load_changed(job->system_name, v->set->text, v->set->count, &job->system);
     if (!status) status = pdl_system_check_precision(job->system, job->file.plan->precision);
     if (!status) status = pdl_framework_choose(v->framework, v->parameters, job->system, &job->parameters);
+    if (!status) status = pdl_parameters_change(v->with->text, (size_t)v->with->count, &job->parameters);
     if (!status) status = pdl_oracle_create(job->file.model, job->system, &job->parameters, &job->oracle);
     return status;
 }

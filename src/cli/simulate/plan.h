@@ -11,7 +11,7 @@
 /* What the command line says beside the plan; NULL and 0: nothing. */
 typedef struct pdl__plan_values {
     const char         *path, *system, *framework, *parameters, *slow, *trace;
-    const pdl__texts_t *set;
+    const pdl__texts_t *set, *with;
     pdl_engine_t        engine;
     int64_t             trace_ranks;
     bool                ignore_memory, json;

@@ -79,6 +79,10 @@ const pdl__option_t pdl__simulate_options[] = {
      PDL__TEXT(values_t, framework)},
     {"parameters", "NAME", NULL, "of a plan: parameter set of the cost model; else that of the system",
      PDL__TEXT(values_t, parameters)},
+    {"with", "NAME=VALUE", NULL,
+     "of a plan: what trains with another value of a parameter or switch, such as overlap_gradients=false; may be "
+     "repeated",
+     PDL__LIST(values_t, with)},
     {"slow", "RANK:FACTOR", NULL, "of a plan: a rank whose computation takes FACTOR times as long",
      PDL__TEXT(values_t, slow)},
     {"trace-ranks", "N", "8", "of a plan: ranks in the timeline, one of each pipeline stage",
@@ -240,6 +244,7 @@ static pdl_status_t run_plan(const values_t *v, const char *path)
     pdl__plan_values_t values = {.path = path,
                                  .system = v->system,
                                  .set = &v->set,
+                                 .with = &v->with,
                                  .framework = v->framework,
                                  .parameters = v->parameters,
                                  .slow = v->slow,
@@ -264,10 +269,11 @@ static pdl_status_t run(const void *given, const pdl__operands_t *operands)
     pdl_status_t    status;
 
     if (operands->count > 0) return run_plan(v, operands->text[0]);
-    if (v->system != NULL || v->set.count > 0 || v->framework != NULL || v->parameters != NULL || v->slow != NULL ||
-        v->ignore_memory)
-        return pdl_error(PDL_ERR_INPUT, "--system, --set, --framework, --parameters, --slow and --ignore-memory "
-                                        "are for a plan: give PLAN.yaml");
+    if (v->system != NULL || v->set.count > 0 || v->framework != NULL || v->parameters != NULL ||
+        v->with.count > 0 || v->slow != NULL || v->ignore_memory)
+        return pdl_error(PDL_ERR_INPUT,
+                         "--system, --set, --framework, --parameters, --with, --slow and --ignore-memory "
+                         "are for a plan: give PLAN.yaml");
     memset(&setting, 0, sizeof(setting));
     snprintf(name, sizeof(name), "%s", v->networks.text[0]);
     one.name = name;

@@ -12,7 +12,7 @@
 typedef struct pdl__simulate_values {
     pdl__topology_values_t topology;
     pdl__room_values_t     room;
-    pdl__texts_t           networks, set;
+    pdl__texts_t           networks, set, with;
     const char            *name; /* of the network at hand */
     const char *algorithm, *trace, *stragglers, *fail_link, *fail_switch, *sweep_bytes, *sweep_hosts, *plot;
     const char *index_sets;

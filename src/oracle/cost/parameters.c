@@ -2,6 +2,7 @@
  * Parameters of the cost model: one table drives defaults, reading, writing and fitting.
  */
 #include "oracle/cost/parameters.h"
+#include "base/closest.h"
 #include <paradl/base/output.h>
 #include <paradl/base/share.h>
 #include <paradl/base/yaml.h>
@@ -140,6 +141,67 @@ pdl_status_t pdl_parameters_choose(const char *name_or_path, const pdl_system_t 
     if (name_or_path != NULL) return pdl_parameters_load(name_or_path, parameters);
     pdl_parameters_default(parameters);
     return PDL_OK;
+}
+
+/* The closest names among parameters and switches. */
+static pdl_status_t unknown_name(const char *name)
+{
+    const char *names[PDL_PARAMETER_NUMBER + PDL_SWITCH_NUMBER];
+    char        closest[256];
+
+    for (int i = 0; i < pdl_parameter_count; i++) names[i] = pdl_parameter_info[i].name;
+    for (int i = 0; i < pdl__switch_count; i++) names[pdl_parameter_count + i] = pdl__switch_info[i].name;
+    bool near = pdl__closest_names(name, names, sizeof(names) / sizeof(names[0]), closest, sizeof(closest));
+    return pdl_error(PDL_ERR_INPUT,
+                     "no parameter or switch is called \"%.60s\"%s%s%s (docs/parameters_format.md has all)", name,
+                     near ? ": did you mean " : "", near ? closest : "", near ? "?" : "");
+}
+
+/* Files say what was fitted or measured; what is tried by hand has to be possible. */
+static pdl_status_t check_range(const char *name, pdl_parameters_t *p)
+{
+    int k = 0;
+
+    while (strcmp(pdl_parameter_info[k].name, name) != 0) k++;
+    const pdl_parameter_info_t *info = &pdl_parameter_info[k];
+    double                      value = *value_at(p, info->offset);
+    if (value == info->standard || value == 0 || (value >= info->low && value <= info->high)) return PDL_OK;
+    return pdl_error(PDL_ERR_INPUT, "%s=%g is not from %g to %g", name, value, info->low, info->high);
+}
+
+static pdl_status_t change(const char *text, pdl_parameters_t *p)
+{
+    const char       *value = strchr(text, '=');
+    char              line[256], name[64] = {0};
+    pdl_yaml_doc_t   *doc;
+    bool              parameter = false, known = false;
+    const pdl_yaml_t *map;
+
+    if (value == NULL || value == text || value[1] == '\0' || value - text >= (ptrdiff_t)sizeof(name))
+        return pdl_error(PDL_ERR_INPUT, "\"%.60s\" is not NAME=VALUE, such as overlap_gradients=false", text);
+    memcpy(name, text, (size_t)(value - text));
+    for (int i = 0; i < pdl_parameter_count; i++) parameter |= strcmp(pdl_parameter_info[i].name, name) == 0;
+    for (int i = 0; i < pdl__switch_count; i++) known |= strcmp(pdl__switch_info[i].name, name) == 0;
+    if (!parameter && !known) return unknown_name(name);
+    snprintf(line, sizeof(line), "%s: %s\n", name, value + 1);
+    pdl_status_t status = pdl_yaml_read_memory(line, strlen(line), text, &doc);
+    if (status) return status;
+    map = pdl_yaml_root(doc);
+    status = pdl__parameters_read(parameter ? map : NULL, parameter ? NULL : map, p);
+    pdl_yaml_destroy(doc);
+    return status || !parameter ? status : check_range(name, p);
+}
+
+pdl_status_t pdl_parameters_change(const char *const *changes, size_t count, pdl_parameters_t *p)
+{
+    pdl_status_t status = PDL_OK;
+
+    for (size_t i = 0; i < count && !status; i++) {
+        size_t used = strlen(p->name);
+        status = change(changes[i], p);
+        snprintf(p->name + used, sizeof(p->name) - used, "%s%s", i == 0 ? " with " : ", ", changes[i]);
+    }
+    return status;
 }
 
 /* The shortest decimal that reads back as the same number. */

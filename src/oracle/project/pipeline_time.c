@@ -36,7 +36,7 @@ static pass_t bare_pass(const pdl__runs_t *r, int64_t k)
     int                  a = r->cut->first[k], b = r->cut->first[k + 1];
     pass_t               bare = {.forward = forward[b] - forward[a], .both = pass[b] - pass[a]};
 
-    if (r->c->run_mode == PDL_TRAINING) bare.both += r->wait_s / (double)r->c->virtual_stages;
+    if (r->oracle) bare.both += pdl__run_wait(r->oracle, r->c, &on->prefix[a], &on->prefix[b]);
     if (pdl__divides_passes(r->c)) {
         bare.later = on->later[b] - on->later[a];
         bare.both -= bare.later;

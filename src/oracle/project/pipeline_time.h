@@ -8,10 +8,10 @@
 
 /* Seconds of one micro-batch in run k of the layers, which belongs to chunk k / stages of stage k % stages. */
 typedef struct pdl__runs {
+    const pdl_oracle_t  *oracle; /* with what devices wait for their hosts; NULL: as if they never did */
     const pdl_case_t    *c;
     const pdl_profile_t *profile;
     const pdl_stages_t  *cut;            /* into stages times chunks */
-    double               wait_s;         /* of a stage for its host, every micro-batch */
     double               step_s, byte_s; /* of a transfer to the next run or back: start-up, and of every byte */
     bool                 held;           /* transfers hold up the sender */
     double

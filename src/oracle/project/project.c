@@ -84,18 +84,40 @@ double pdl__host_wait(const pdl_parameters_t *p, double host_s, double device_s)
     return fmax(0, host_s - device_s);
 }
 
-/* The device waits where the host needs longer to queue a micro-batch than the device to work it off. */
-static double queue_wait(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_sums_t *s)
+static bool hosts_count(const pdl_oracle_t *oracle, const pdl_profile_t *profile)
 {
-    double host = s->queue_forward + oracle->p.queue_step_s / (double)c->micro_batches,
-           device = s->forward + s->layer_forward + s->halo_forward;
+    return profile->prefix[profile->partition->layer_count].queue_forward > 0 || oracle->p.queue_step_s > 0;
+}
 
-    if (c->run_mode == PDL_TRAINING) {
-        pdl__repeated_t again = pdl__repeated(c, s);
-        host += s->queue_backward + again.queue;
-        device += s->backward + s->layer_backward + s->halo_backward + pdl__repeated_seconds(&again);
+/* Of a run of layers between two prefix sums, the device waits where the host needs longer to queue a micro-batch than the device to
+   work it off. */
+double pdl__run_wait(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_sums_t *a, const pdl_sums_t *b)
+{
+    double host = b->queue_forward - a->queue_forward +
+                  oracle->p.queue_step_s / (double)(c->micro_batches * c->virtual_stages);
+
+    if (c->run_mode == PDL_TRAINING)
+        host += b->queue_backward - a->queue_backward + pdl__repeated(c, b).queue - pdl__repeated(c, a).queue;
+    return host > 0 ? pdl__host_wait(&oracle->p, host, pdl__run_seconds(c, a, b)) : 0;
+}
+
+/* What the stage that takes longest with its host takes beyond the one that keeps its device busy longest. */
+static double longest_wait(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
+                           const pdl_stages_t *cut, double slowest_s)
+{
+    double longest = 0;
+
+    if (!hosts_count(oracle, profile)) return 0;
+    for (int64_t s = 0; s < c->pipeline; s++) {
+        const pdl_profile_t *on = pdl__profile_on(profile, cut, s);
+        double               seconds = 0;
+        for (int64_t k = s; k < cut->count; k += c->pipeline) {
+            const pdl_sums_t *a = &on->prefix[cut->first[k]], *b = &on->prefix[cut->first[k + 1]];
+            seconds += pdl__run_seconds(c, a, b) + pdl__run_wait(oracle, c, a, b);
+        }
+        longest = fmax(longest, seconds);
     }
-    return pdl__host_wait(&oracle->p, host, device);
+    return fmax(0, longest - slowest_s);
 }
 
 static void project_compute(const pdl_case_t *c, const pdl_stages_t *st, pdl_projection_t *out)
@@ -132,10 +154,9 @@ double pdl__longest_update(const pdl_oracle_t *oracle, const pdl_case_t *c, cons
     return longest;
 }
 
-static void project_wait(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_stages_t *st,
-                         pdl_projection_t *out)
+static void project_wait(const pdl_case_t *c, double wait_s, pdl_projection_t *out)
 {
-    double wait = (double)c->micro_batches * queue_wait(oracle, c, &st->sums[st->slowest_stage]);
+    double wait = (double)c->micro_batches * wait_s;
 
     *(c->run_mode == PDL_TRAINING ? &out->backward_s : &out->forward_s) += wait;
     out->compute_s += wait;
@@ -187,17 +208,19 @@ static void project_tied(const pdl_case_t *c, const pdl_profile_t *profile, cons
 
 /* What the pipeline takes beyond the work of its busiest stage is bubble; what transfers add to that is theirs. */
 static pdl_status_t project_pipeline(pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
-                                     const pdl_stages_t *st, const pdl_stages_t *cut, pdl_projection_t *out)
+                                     const pdl_stages_t *st, const pdl_stages_t *cut, double wait_s,
+                                     pdl_projection_t *out)
 {
     pdl_group_query_t query = {c->pe, c->pipeline, c->pipeline_stride, false, PDL_PATTERN_RING};
     const pdl_sums_t *slow = &st->sums[st->slowest_stage], nothing = {.forward = 0};
-    pdl__runs_t       runs = {.c = c, .profile = profile, .cut = cut, .wait_s = queue_wait(oracle, c, slow)};
+    pdl__runs_t       runs = {.c = c, .profile = profile, .cut = cut};
     pdl_group_t       group;
 
     if (c->pipeline == 1) return PDL_OK;
     pdl_status_t status = pdl_oracle_group(oracle, &query, &group);
     if (status) return status;
-    double busy = (double)c->micro_batches * (pdl__run_seconds(c, &nothing, slow) + runs.wait_s), bare, sent;
+    double busy = (double)c->micro_batches * (pdl__run_seconds(c, &nothing, slow) + wait_s), bare, sent;
+    runs.oracle = hosts_count(oracle, profile) ? oracle : NULL;
     runs.step_s = group.step_s;
     runs.byte_s = group.seconds_per_byte;
     runs.held = !oracle->p.overlap_stages;
@@ -381,9 +404,12 @@ pdl_status_t pdl__project_passes(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_
     }
     project_compute(c, &busy, out);
     project_layers(c, &busy, out);
-    project_wait(oracle, c, &busy, out);
+    const pdl_sums_t nothing = {.forward = 0};
+    double           busy_s = pdl__run_seconds(c, &nothing, &busy.sums[busy.slowest_stage]);
+    double           wait_s = longest_wait(oracle, c, profile, cut, busy_s);
+    project_wait(c, wait_s, out);
     *drain_s = pdl__pipeline_drain(&(pdl__runs_t){.c = c, .profile = profile, .cut = cut}, st->heaviest_stage);
-    return project_pipeline(oracle, c, profile, &busy, cut, out);
+    return project_pipeline(oracle, c, profile, &busy, cut, wait_s, out);
 }
 
 /* What the heaviest stage does after its last pass it does while those in front of it still work; the first stage, which ends

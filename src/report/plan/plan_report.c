@@ -116,10 +116,11 @@ static void add_batch(pdl_table_t *table, const pdl_plan_report_t *report)
 /* What trains; without one the answer is that of an ideal framework, or of what the system was measured with. */
 static void add_framework(pdl_table_t *table, const pdl_plan_report_t *report)
 {
-    if (report->framework == NULL || *report->framework == '\0') return;
+    bool named = report->framework != NULL && *report->framework != '\0';
+    if (!named && (report->parameters == NULL || strstr(report->parameters, " with ") == NULL)) return;
     pdl_table_row(table, PDL_ROW_PLAIN);
     pdl_table_cell(table, "framework");
-    pdl_table_span(table, " %s, parameters %s", report->framework, report->parameters);
+    pdl_table_span(table, " %s, parameters %s", named ? report->framework : "none named", report->parameters);
 }
 
 static pdl_status_t print_head(const pdl_plan_report_t *report, FILE *stream)

@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum { MOST_PARAMETERS = 64, ROUNDS = 40 };
-static const double PULL = 0.03, OUTLIER = 0.15, STEP = 1e-4;
+static const double PULL = 0.6, OUTLIER = 0.15, STEP = 1e-4;
 
 typedef struct fit {
     const pdl_fit_problem_t *problem;
