@@ -182,7 +182,11 @@ def prepare(checkout, *names):
 def read_plan(folder):
     with open(os.path.join(folder, "plan.yaml")) as file:
         plan = yaml.safe_load(file)
-    plan["axes"] = {name.replace("spatial_0", "context"): size for axis in plan["mesh"] for name, size in axis.items()}
+    plan["axes"] = {}
+    for name, size in (pair for axis in plan["mesh"] for pair in axis.items()):
+        # Replicas that share experts out are a data axis of their own.
+        name = "data" if name.startswith("data") else name.replace("spatial_0", "context")
+        plan["axes"][name] = plan["axes"].get(name, 1) * size
     return plan
 
 

@@ -49,6 +49,12 @@ make gpt2-one-node --model gpt2-124m --system selene -n 8 --batch 64 --precision
 make gpt2-sgd --model gpt2-1.5b --system selene -n 20 --batch 64 --precision tf32 --strategy data+tensor --optimizer momentum
 make mixtral --model mixtral-8x7b --system dgx-h100 -n 64 --precision bf16 --batch 256 --strategy 3d
 make deepseek --model deepseek.json --system dgx-h100 -n 1024 --precision bf16 --batch 4096 --strategy 3d
+make llama70b-overlap --model llama3-70b --system dgx-h100 -n 512 --precision bf16 --batch 1024 --strategy 3d --framework megatron-bridge
+make qwen235b-overlap --model qwen3-235b-a22b --system dgx-h100 -n 256 --precision bf16 --batch 2048 --strategy 3d --framework megatron-bridge-overlap
+make kimi --model kimi-k2 --system gb200 -n 512 --precision fp8 --batch 4096 --strategy data --framework megatron-bridge-26.06-overlap
+make gpt-oss --model gpt-oss-20b --system dgx-b200 -n 64 --precision bf16 --batch 512 --strategy data
+make llama4 --model llama4-maverick --system dgx-h200 -n 512 --precision bf16 --batch 2048 --strategy data
+make nemotron --model nemotron4-340b --system dgx-h200 -n 512 --precision bf16 --batch 1024 --strategy 3d
 make qwen3 --model qwen3.json --system gh200 -n 16 --precision bf16 --batch 64 --strategy all
 
 EXPORTS=$PWD "$(dirname "$PARADL")/tests/test_report_export" || fail "exports of plans that no search chooses"

@@ -312,64 +312,75 @@ static void tokens_and_channels_at_once(void)
     pdl_model_destroy(model);
 }
 
-/* Two tensor ranks of each of four replicas share experts out: eight ranks. */
-static void experts_of_replicas(void)
+/* A file that an export wrote; it is there until the next call. */
+static const char *exported(const pdl_export_t *what, const char *framework, const char *name)
 {
-    const pdl_preset_options_t options = {.expert_axis = 1};
-    pdl_mesh_t                 mesh = {{{PDL_AXIS_DATA, 2, 0}, {PDL_AXIS_DATA, 4, 0}, {PDL_AXIS_TENSOR, 2, 0}}, 3};
-    pdl_model_t               *model = NULL;
-    const pdl_system_t        *system = NULL;
-    pdl_plan_t                *plan = NULL;
-    pdl_export_t what = {.projection = &projection, .model_name = "mixtral-8x7b", .system_name = "selene"};
-    char         path[128], text[16384] = {0};
-    FILE        *list = fopen("/dev/null", "w"), *file;
+    static char text[16384];
+    char        path[128];
+    FILE       *list = fopen("/dev/null", "w"), *file;
 
-    REQUIRE_OK(pdl_model_load("mixtral-8x7b", &model));
-    REQUIRE_OK(pdl_system_load("selene", &system));
-    REQUIRE_OK(pdl_plan_create(model, &mesh, 16, &plan));
-    REQUIRE_OK(pdl_plan_apply_preset(plan, "data+tensor", &options));
-    what.plan = plan;
-    what.system = system;
-    CHECK_OK(pdl_report_export(&what, "megatron", folder, list));
-    snprintf(path, sizeof(path), "%s/megatron_args.sh", folder);
-    file = fopen(path, "r");
-    REQUIRE(file != NULL);
-    CHECK(fread(text, 1, sizeof(text) - 1, file) > 0);
-    fclose(file);
-    CHECK(strstr(text, "--expert-model-parallel-size 8") != NULL);
-    CHECK(strstr(text, "--moe-token-dispatcher-type 'alltoall'") != NULL);
-    CHECK(strstr(text, "--overlap-moe-expert-parallel-comm") == NULL);
-    CHECK(strstr(text, "--tensor-model-parallel-size 2") != NULL);
-    /* As it was projected, where it can be: with two micro-batches, not with one. */
-    pdl_parameters_t parameters = {.expert_overlap = 0.7};
-    what.parameters = &parameters;
-    for (int micro_batches = 1; micro_batches <= 2; micro_batches++) {
-        plan->micro_batches = micro_batches;
-        CHECK_OK(pdl_report_export(&what, "megatron", folder, list));
-        file = fopen(path, "r");
-        REQUIRE(file != NULL);
-        memset(text, 0, sizeof(text));
-        CHECK(fread(text, 1, sizeof(text) - 1, file) > 0);
-        fclose(file);
-        CHECK_INT(strstr(text, "--overlap-moe-expert-parallel-comm") != NULL, micro_batches == 2);
-    }
-    what.parameters = NULL;
-    pdl_plan_destroy(plan);
-    /* With a context axis of two, whose ranks are of the eight. */
-    mesh = (pdl_mesh_t){
-        {{PDL_AXIS_DATA, 2, 0}, {PDL_AXIS_DATA, 2, 0}, {PDL_AXIS_SPATIAL, 2, 0}, {PDL_AXIS_TENSOR, 2, 0}}, 4};
-    REQUIRE_OK(pdl_plan_create(model, &mesh, 16, &plan));
-    REQUIRE_OK(pdl_plan_apply_preset(plan, "data+tensor+context", &options));
-    what.plan = plan;
-    CHECK_OK(pdl_report_export(&what, "megatron", folder, list));
+    REQUIRE(list != NULL);
+    CHECK_OK(pdl_report_export(what, framework, folder, list));
+    fclose(list);
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
     file = fopen(path, "r");
     REQUIRE(file != NULL);
     memset(text, 0, sizeof(text));
     CHECK(fread(text, 1, sizeof(text) - 1, file) > 0);
     fclose(file);
+    return text;
+}
+
+static pdl_plan_t *mixture_plan(const pdl_model_t *model, const pdl_mesh_t *mesh, const char *strategy)
+{
+    const pdl_preset_options_t options = {.expert_axis = 1};
+    pdl_plan_t                *plan = NULL;
+
+    REQUIRE_OK(pdl_plan_create(model, mesh, 16, &plan));
+    REQUIRE_OK(pdl_plan_apply_preset(plan, strategy, &options));
+    return plan;
+}
+
+/* Two tensor ranks of each of four replicas share experts out: eight ranks. */
+static void experts_of_replicas(void)
+{
+    pdl_mesh_t mesh = {{{PDL_AXIS_DATA, 2, 0}, {PDL_AXIS_DATA, 4, 0}, {PDL_AXIS_TENSOR, 2, 0}}, 3};
+    /* With a context axis of two, whose ranks are of the eight. */
+    pdl_mesh_t context = {
+        {{PDL_AXIS_DATA, 2, 0}, {PDL_AXIS_DATA, 2, 0}, {PDL_AXIS_SPATIAL, 2, 0}, {PDL_AXIS_TENSOR, 2, 0}}, 4};
+    pdl_model_t        *model = NULL;
+    const pdl_system_t *system = NULL;
+    pdl_export_t        what = {.projection = &projection, .model_name = "mixtral-8x7b", .system_name = "selene"};
+
+    REQUIRE_OK(pdl_model_load("mixtral-8x7b", &model));
+    REQUIRE_OK(pdl_system_load("selene", &system));
+    pdl_plan_t *plan = mixture_plan(model, &mesh, "data+tensor"),
+               *with_context = mixture_plan(model, &context, "data+tensor+context");
+    what.plan = plan;
+    what.system = system;
+    const char *text = exported(&what, "megatron", "megatron_args.sh");
+    CHECK(strstr(text, "--expert-model-parallel-size 8") != NULL);
+    CHECK(strstr(text, "--moe-token-dispatcher-type 'alltoall'") != NULL);
+    CHECK(strstr(text, "--tensor-model-parallel-size 2") != NULL);
+    CHECK(strstr(text, "--overlap-moe-expert-parallel-comm") == NULL);
+    CHECK(strstr(text, "--tp-comm-overlap") == NULL);
+    CHECK(strstr(exported(&what, "torchtitan", "torchtitan.toml"), "async_tensor") == NULL);
+    what.plan = with_context;
+    text = exported(&what, "megatron", "megatron_args.sh");
     CHECK(strstr(text, "--expert-model-parallel-size 8") != NULL);
     CHECK(strstr(text, "--context-parallel-size 2") != NULL);
-    fclose(list);
+    /* Overlap as it was projected, where it can be: of experts with two micro-batches, not with one. */
+    pdl_parameters_t parameters = {.expert_overlap = 0.7, .layer_overlap = 0.6};
+    what.plan = plan;
+    what.parameters = &parameters;
+    for (plan->micro_batches = 1; plan->micro_batches <= 2; plan->micro_batches++) {
+        text = exported(&what, "megatron", "megatron_args.sh");
+        CHECK_INT(strstr(text, "--overlap-moe-expert-parallel-comm") != NULL, plan->micro_batches == 2);
+        CHECK(strstr(text, "--tp-comm-overlap") != NULL);
+    }
+    text = exported(&what, "torchtitan", "torchtitan.toml");
+    CHECK(strstr(text, "enable_async_tensor_parallel = true") != NULL);
+    pdl_plan_destroy(with_context);
     pdl_plan_destroy(plan);
     pdl_system_destroy(system);
     pdl_model_destroy(model);

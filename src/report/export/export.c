@@ -146,6 +146,7 @@ static void set_places(pdl__exported_t *x)
             "take the ranks of that axis first",
             (long long)replicas);
     x->overlaps = x->data > 1 && (x->what->parameters == NULL || x->what->parameters->overlap_gradients != 0);
+    x->overlaps_layers = x->tensor > 1 && x->what->parameters != NULL && x->what->parameters->layer_overlap > 0;
     x->overlaps_experts = x->experts > 1 && x->what->parameters != NULL && x->what->parameters->expert_overlap > 0;
     x->outer = pipeline < 0 || data < 0 || pipeline < data;
     x->micro = x->plan->batch / x->data / x->plan->micro_batches;

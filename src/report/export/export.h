@@ -38,6 +38,7 @@ typedef struct pdl__exported {
     int64_t experts;  /* that share out experts: tensor ranks, and of context ranks and replicas those that do */
     bool    outer;    /* the pipeline is outside of the data axis */
     bool    overlaps; /* gradients are exchanged behind backward, as it was projected */
+    bool    overlaps_layers;  /* so are collectives of tensor ranks, beside products */
     bool    overlaps_experts; /* tokens go to experts of other ranks beside computation, likewise */
     pdl__export_option_t option[PDL__MOST_OPTIONS];
     int                  options;

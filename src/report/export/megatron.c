@@ -77,6 +77,7 @@ static void add_experts(pdl__exported_t *x)
     pdl__export_number(x, "num-experts", (double)n->experts);
     pdl__export_number(x, "moe-router-topk", (double)n->top_k);
     pdl__export_number(x, "moe-ffn-hidden-size", (double)n->expert_ffn);
+    pdl__export_flag(x, "moe-router-pre-softmax", n->top_k == 1); /* of one score alone a softmax is 1 */
     if (n->capacity_factor > 0) pdl__export_number(x, "moe-expert-capacity-factor", n->capacity_factor);
     pdl__export_flag(x, "moe-pad-expert-input-to-capacity", n->capacity_factor > 0);
     pdl__export_flag(x, "moe-grouped-gemm", computes_in_bf16(x)); /* it refuses others */
@@ -202,7 +203,9 @@ pdl_status_t pdl__export_megatron(pdl__exported_t *x)
     add_latent(x);
     add_experts(x);
     pdl__export_number(x, "tensor-model-parallel-size", (double)x->tensor);
-    pdl__export_flag(x, "sequence-parallel", (x->plan->sequence_parallel || x->net.experts > 0) && x->tensor > 1);
+    bool sequence_parallel = (x->plan->sequence_parallel || x->net.experts > 0) && x->tensor > 1;
+    pdl__export_flag(x, "sequence-parallel", sequence_parallel);
+    pdl__export_flag(x, "tp-comm-overlap", sequence_parallel && x->overlaps_layers);
     if (x->context > 1) {
         pdl__export_number(x, "context-parallel-size", (double)x->context);
         pdl__export_text(x, "cp-comm-type", "a2a");

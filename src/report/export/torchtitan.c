@@ -106,6 +106,10 @@ static void add_splits(pdl__exported_t *x)
                 x, "order of axes: torchtitan puts the pipeline outside of the data axis, the plan inside");
     }
     if (x->net.experts > 0) pdl__export_number(x, "parallelism.expert_parallel_degree", (double)x->experts);
+    if (x->overlaps_layers) {
+        pdl__export_bool(x, "parallelism.enable_async_tensor_parallel", true);
+        pdl__export_bool(x, "compile.enable", true);
+    }
     if (x->tensor > 1 && !x->plan->sequence_parallel)
         pdl__export_note(
             x, "torchtitan splits sequences between matrices wherever it splits matrices; the plan does not");
