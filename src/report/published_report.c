@@ -158,6 +158,32 @@ static void write_score(pdl_json_t *json, const char *key, const pdl_published_s
     pdl_json_close(json);
 }
 
+static void write_rows(pdl_json_t *json, const pdl_published_t *runs)
+{
+    pdl_json_open(json, "rows", '[');
+    for (size_t i = 0; i < pdl_published_count(runs); i++) {
+        const pdl_published_row_t *row = pdl_published_row(runs, i);
+
+        if (!row->expressed) continue;
+        pdl_json_open(json, NULL, '{');
+        pdl_json_string(json, "id", row->id);
+        pdl_json_string(json, "source", row->source);
+        pdl_json_string(json, "model", row->model);
+        pdl_json_int(json, "devices", row->devices);
+        pdl_json_number(json, "measured", row->measured_s > 0 ? row->measured_s : NAN);
+        pdl_json_number(json, "projected", row->projected_s);
+        pdl_json_number(json, "low", row->low_s);
+        pdl_json_number(json, "high", row->high_s);
+        pdl_json_number(json, "measured_memory_bytes", row->measured_gb > 0 ? 1e9 * row->measured_gb : NAN);
+        pdl_json_number(json, "projected_memory_bytes", 1e9 * row->projected_gb);
+        pdl_json_bool(json, "ran_out_of_memory", row->measured_oom);
+        pdl_json_bool(json, "fits", !row->projected_oom);
+        pdl_json_bool(json, "scored", !row->contradicts);
+        pdl_json_close(json);
+    }
+    pdl_json_close(json);
+}
+
 pdl_status_t pdl_report_published_json(const pdl_published_t *runs, const char *parameters,
                                        const pdl_published_cross_t *cross, FILE *stream)
 {
@@ -183,6 +209,7 @@ pdl_status_t pdl_report_published_json(const pdl_published_t *runs, const char *
     pdl_json_number(&json, "rank_correlation", s.groups > 0 ? s.rank_correlation : NAN);
     if (cross != NULL) pdl_json_number(&json, "left_out", cross->sources);
     if (cross != NULL) pdl_json_number(&json, "groups_left_out", cross->groups);
+    write_rows(&json, runs);
     pdl_json_open(&json, "not_expressed", '[');
     for (size_t i = 0; i < pdl_published_count(runs); i++) {
         const pdl_published_row_t *row = pdl_published_row(runs, i);

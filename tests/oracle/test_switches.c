@@ -31,7 +31,7 @@ static pdl_parameters_t published(void)
     return p;
 }
 
-/* The same with hosts that are fast enough: stages are cut by what devices take. */
+/* The same with hosts that are fast enough. */
 static pdl_parameters_t published_devices(void)
 {
     pdl_parameters_t p = published();
@@ -111,6 +111,7 @@ static void every_stage_waits_for_its_host(void)
     pdl_parameters_t p = published();
     pdl_config_t     c = three_axes(4, 1, 1);
     double           alone, all = 0;
+    int64_t          by_device[] = {4, 4, 3, 1};
 
     c.micro_batches = c.batch = 64;
     p.queue_layer_s = 2e-3;
@@ -119,8 +120,13 @@ static void every_stage_waits_for_its_host(void)
     /* Twelve blocks of six layers with a product or attention, two stages of which at the most the slowest has. */
     all = 64 * 12 * 6 * p.queue_layer_s / 4;
     CHECK(alone > all);
+    /* So stages are cut by both: no slower than equal blocks, and much faster than those that are balanced for devices alone. */
+    c.stage_blocks = by_device;
+    CHECK(project(gpt, selene, &p, &c).total_s > 1.15 * alone);
+    c.stage_blocks = NULL;
     p.even_stages = true;
     CHECK(project(gpt, selene, &p, &c).total_s > all);
+    CHECK(project(gpt, selene, &p, &c).total_s > 0.999 * alone);
 }
 
 /* What is overlapped slows computation, by less than it hides. So no search has to try plans without. */

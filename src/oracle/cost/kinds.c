@@ -88,7 +88,9 @@ static pdl_profile_t *borrow(const pdl_profile_t *profile)
     other->stage_sets = 0;
     other->prefix = malloc(count * sizeof(*other->prefix));
     other->run = malloc(count * sizeof(*other->run));
-    if (other->prefix != NULL && other->run != NULL) return other;
+    other->balance = profile->balance != NULL ? malloc(count * sizeof(*other->balance)) : NULL;
+    if (other->prefix != NULL && other->run != NULL && (other->balance != NULL) == (profile->balance != NULL))
+        return other;
     pdl__profile_unborrow(other);
     return NULL;
 }

@@ -343,6 +343,32 @@ static void add_repeated(const pdl_profile_t *profile, int i)
     b->blocks.queue += b->queue_forward - a->queue_forward;
 }
 
+/* Whether frameworks' hosts take time; what a device of a backend of ours needs to be queued is often replayed as a graph. */
+static bool hosts_count(const pdl_parameters_t *p)
+{
+    return p->asynchronous && p->queue_layer_s + p->queue_element_s + p->queue_call_s > 0;
+}
+
+/* Stages are balanced where devices and hosts are: a layer counts as long as a stage of such layers would take. */
+static void add_hosts(const pdl_pricing_t *pr)
+{
+    pdl_profile_t *profile = pr->profile;
+
+    profile->balance[0] = 0;
+    for (int i = 0; i < profile->partition->layer_count; i++) {
+        const pdl_sums_t *a = &profile->prefix[i], *b = &profile->prefix[i + 1];
+        int               twin = profile->partition->twin[i];
+        double            device = profile->run[i + 1] - profile->run[i];
+        double host = b->queue_forward - a->queue_forward + b->queue_backward - a->queue_backward, seconds;
+
+        if (twin < i)
+            seconds = profile->balance[twin + 1] - profile->balance[twin];
+        else
+            seconds = device + (host > 0 ? pdl__host_wait(pr->p, host, device) : 0);
+        profile->balance[i + 1] = profile->balance[i] + seconds;
+    }
+}
+
 void pdl__price_all(const pdl_pricing_t *pr)
 {
     pdl_profile_t *profile = pr->profile;
@@ -361,6 +387,7 @@ void pdl__price_all(const pdl_pricing_t *pr)
         add_repeated(profile, i);
         profile->run[i + 1] = run_seconds(&profile->prefix[i + 1]);
     }
+    if (profile->balance != NULL) add_hosts(pr);
 }
 
 /* The input comes with the first layer, and a loss stays with the logits it reads: they are large, it is quick. */
@@ -445,7 +472,9 @@ static pdl_status_t profile_fill(pdl_pricing_t *pr, const pdl_plan_t *plan, doub
     profile->borders = malloc(count * sizeof(*profile->borders));
     profile->single = malloc(count * sizeof(*profile->single));
     profile->run = malloc(count * sizeof(*profile->run));
-    if (!profile->prefix || !profile->borders || !profile->single || !profile->run)
+    bool hosts = hosts_count(pr->p);
+    if (hosts) profile->balance = malloc(count * sizeof(*profile->balance));
+    if (!profile->prefix || !profile->borders || !profile->single || !profile->run || (hosts && !profile->balance))
         return pdl_error(PDL_ERR_NOMEM, "out of memory");
     pdl__profile_computes(profile, pr, pdl__all_kinds(pr->system));
     profile->even_stages = pr->p->even_stages;
@@ -480,6 +509,7 @@ static void free_prices(pdl_profile_t *profile)
 {
     free(profile->prefix);
     free(profile->run);
+    free(profile->balance);
     free(profile->forward);
     free(profile->later);
     for (int r = 0; r < PDL_RECOMPUTE_COUNT; r++) free(profile->pass[r]);

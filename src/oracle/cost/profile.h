@@ -124,6 +124,7 @@ typedef struct pdl_profile {
     bool                even_stages; /* by blocks, not by time */
     double              send_share;  /* of what crosses a border of stages, that a rank sends */
     double             *run;         /* prefix sums of all that a micro-batch spends in a layer */
+    double             *balance;     /* the same with what its host takes, by which stages are cut; NULL: hosts take none */
     double             *forward;     /* of its forward pass */
     double             *later; /* of backward, what may be made later; and of all with what is computed again: */
     double             *pass[PDL_RECOMPUTE_COUNT]; /* filled in for a case (pdl__case_stages) */

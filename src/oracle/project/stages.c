@@ -27,10 +27,12 @@ typedef struct task {
     const pdl_stages_t  *st;
 } task_t;
 
-/* Prefix sums of what a micro-batch spends in a layer on the devices of stage s. */
+/* Prefix sums of what a micro-batch spends in a layer on the devices of stage s, with their hosts. */
 static const double *run_of(const task_t *task, int64_t s)
 {
-    return pdl__profile_on(task->profile, task->st, s)->run;
+    const pdl_profile_t *on = pdl__profile_on(task->profile, task->st, s);
+
+    return on->balance != NULL ? on->balance : on->run;
 }
 
 static int cut_at(const cuts_t *cuts, int i)
