@@ -4,7 +4,7 @@
  */
 #include "test.h"
 
-#include "oracle/search/mixed.h"
+#include "oracle/mixed/mixed.h"
 
 #include <paradl/oracle/search.h>
 

@@ -37,20 +37,46 @@ static void check_read_back(const char *path, const pdl_candidate_t *candidate, 
     pdl_plan_file_free(&file);
 }
 
-static void search_model(const char *name, const char *system_name, int64_t pe)
+/* With one block fewer, in every virtual stage, the plan does not fit; with all of them it takes longer. */
+static void check_fewest(pdl_oracle_t *oracle, const pdl_candidate_t *c, double most)
 {
-    pdl_request_t       request = pdl_request_default();
+    pdl_plan_t      *plan;
+    pdl_projection_t fewer, all;
+
+    REQUIRE_OK(pdl_plan_copy(c->plan, &plan));
+    for (int k = 0; k < plan->block_count; k++) {
+        int first = k > 0 ? plan->block[k - 1].last + 1 : 0, attentions = 0, last = first;
+        if (plan->block[k].policy != PDL_MEMORY_RECOMPUTE) continue;
+        for (int i = first; i <= plan->block[k].last; i++) attentions += pdl_model_layer(plan->model, i)->heads > 0;
+        CHECK_INT(attentions, c->config.recomputed_blocks);
+        for (int i = first; i <= plan->block[k].last; i++)
+            if (pdl_model_layer(plan->model, i)->heads > 0) last = i - 3; /* before the norm and the projection */
+        plan->block[k].last = last;                                       /* within the block that is kept then */
+    }
+    CHECK_OK(pdl_oracle_project(oracle, plan, NULL, &fewer));
+    CHECK(fewer.memory_bytes > most && c->projection.memory_bytes <= most);
+    REQUIRE_OK(pdl_plan_set_blocks(plan, NULL, 0));
+    plan->recompute = PDL_RECOMPUTE_FULL;
+    CHECK_OK(pdl_oracle_replay(oracle, plan, NULL, &all));
+    CHECK(all.fits && all.total_s > 1.005 * c->projection.total_s);
+    pdl_plan_destroy(plan);
+}
+
+static void search_model(const char *name, const char *system_name, const pdl_request_t *asked, int some_blocks)
+{
+    pdl_request_t       request = *asked;
     pdl_model_t        *model;
     const pdl_system_t *system;
     pdl_oracle_t       *oracle;
     pdl_search_t       *search;
 
-    request.pe = pe;
+    int some = 0;
+
     REQUIRE_OK(pdl_model_load(name, &model));
     REQUIRE_OK(pdl_system_load(system_name, &system));
     oracle = make_oracle(model, system);
     CHECK_OK(pdl_search_run(oracle, &request, &search));
-    CHECK(search->possible > 3);
+    CHECK(search->possible > 3 - some_blocks);
     for (int i = 0; i < search->possible; i++) {
         const char *path = scratch_path("plan.yaml");
         FILE       *file = fopen(path, "w");
@@ -59,21 +85,50 @@ static void search_model(const char *name, const char *system_name, int64_t pe)
         CHECK_OK(pdl_plan_write(search->candidates[i].plan, name, system_name, NULL, NULL, file));
         fclose(file);
         check_read_back(path, &search->candidates[i], system);
+        if (search->candidates[i].config.recomputed_blocks == 0) continue;
+        check_fewest(oracle, &search->candidates[i], request.max_memory);
+        some++;
     }
+    CHECK(some >= some_blocks);
     pdl_search_destroy(search);
     pdl_oracle_destroy(oracle);
     pdl_system_destroy(system);
     pdl_model_destroy(model);
 }
 
+static pdl_request_t request_for(int64_t pe)
+{
+    pdl_request_t request = pdl_request_default();
+
+    request.pe = pe;
+    return request;
+}
+
 static void plans_of_a_convolutional_network(void)
 {
-    search_model("resnet50", "abci-v", 64);
+    const pdl_request_t request = request_for(64);
+
+    search_model("resnet50", "abci-v", &request, 0);
 }
 
 static void plans_of_a_transformer(void)
 {
-    search_model("gpt2-124m", "selene", 12);
+    const pdl_request_t request = request_for(12);
+
+    search_model("gpt2-124m", "selene", &request, 0);
+}
+
+/* Where not all blocks need to be recomputed, as many as need to be are, in one stage and in two. */
+static void plans_that_recompute_some_blocks(void)
+{
+    pdl_request_t request = request_for(8);
+
+    request.batch = 64;
+    request.micro_batches = 1;
+    request.max_memory = 26e9;
+    request.precision = PDL_BF16;
+    request.optimizer = PDL_OPTIMIZER_ADAM;
+    search_model("gpt2-1.5b", "selene", &request, 2);
 }
 
 int main(void)
@@ -81,6 +136,7 @@ int main(void)
     if (!scratch_begin()) return 1;
     RUN(plans_of_a_convolutional_network);
     RUN(plans_of_a_transformer);
+    RUN(plans_that_recompute_some_blocks);
     scratch_end();
     return test_done();
 }

@@ -69,6 +69,7 @@ static pdl__exported_t *collect(const pdl_plan_t *plan, const pdl__exporter_t *e
     x->micro = plan->batch / x->data / plan->micro_batches;
     x->outer = true;
     x->overlaps = x->data > 1;
+    x->recompute = plan->recompute;
     x->list = fopen("/dev/null", "w");
     REQUIRE(x->list != NULL);
     pdl__export_common(x);
@@ -386,6 +387,46 @@ static void experts_of_replicas(void)
     pdl_model_destroy(model);
 }
 
+/* Of every stage the first blocks: what Megatron-LM and NeMo call method block. Others recompute all of them then. */
+static void some_blocks_are_recomputed(void)
+{
+    static const char *const all = "recompute of 2 blocks a stage: all are recomputed";
+    pdl_model_t             *model = NULL;
+    const pdl_system_t      *system = NULL;
+    pdl_export_t             what = {.projection = &projection, .model_name = "gpt2-124m", .system_name = "selene"};
+
+    REQUIRE_OK(pdl_model_load("gpt2-124m", &model));
+    REQUIRE_OK(pdl_system_load("selene", &system));
+    pdl_plan_t      *plan = make_plan(model, "3d", 2, 2, 1);
+    int              border = pdl_model_find_layer(model, "h.5.add_2"), layers = pdl_model_layer_count(model);
+    pdl_plan_block_t block[] = {{.last = pdl_model_find_layer(model, "drop")},
+                                {.last = pdl_model_find_layer(model, "h.1.add_2"), .policy = PDL_MEMORY_RECOMPUTE},
+                                {.last = border},
+                                {.last = pdl_model_find_layer(model, "h.7.add_2"), .policy = PDL_MEMORY_RECOMPUTE},
+                                {.last = layers - 1}};
+    plan->stage_first[1] = border + 1;
+    plan->stages_given = true;
+    REQUIRE_OK(pdl_plan_set_blocks(plan, block, 5));
+    what.plan = plan;
+    what.system = system;
+    const char *text = exported(&what, "megatron", "megatron_args.sh");
+    CHECK(strstr(text, "--recompute-granularity 'full'") != NULL);
+    CHECK(strstr(text, "--recompute-method 'block'") != NULL);
+    CHECK(strstr(text, "--recompute-num-layers 2\n") != NULL);
+    CHECK(strstr(exported(&what, "nemo", "nemo_pretrain.py"), "recompute_num_layers=2") != NULL);
+    CHECK(strstr(exported(&what, "torchtitan", "torchtitan.toml"), "mode = \"full\"") != NULL);
+    CHECK(strstr(exported(&what, "torchtitan", "first_iterations.txt"), all) != NULL);
+    /* Other blocks than the first of a stage: nobody knows these. */
+    block[0].policy = block[1].policy = PDL_MEMORY_KEEP;
+    block[2].policy = PDL_MEMORY_RECOMPUTE;
+    REQUIRE_OK(pdl_plan_set_blocks(plan, block, 5));
+    CHECK(strstr(exported(&what, "megatron", "megatron_args.sh"), "--recompute") == NULL);
+    CHECK(strstr(exported(&what, "megatron", "first_iterations.txt"), "memory policy per block") != NULL);
+    pdl_plan_destroy(plan);
+    pdl_system_destroy(system);
+    pdl_model_destroy(model);
+}
+
 static void images_are_not_for_language_frameworks(void)
 {
     pdl_model_t        *model = NULL;
@@ -464,6 +505,7 @@ int main(void)
     RUN(a_folder_has_all_files);
     RUN(tokens_and_channels_at_once);
     RUN(experts_of_replicas);
+    RUN(some_blocks_are_recomputed);
     RUN(images_are_not_for_language_frameworks);
     for (size_t i = 0; i < sizeof(made) / sizeof(made[0]); i++) {
         snprintf(path, sizeof(path), "%s/%s", folder, made[i]);

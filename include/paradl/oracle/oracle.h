@@ -134,7 +134,7 @@ enum {
 #undef PDL_COUNT_ONE
 
 typedef struct pdl_parameters {
-    char name[256]; /* of the set, and what was changed of it */
+    char name[256];     /* of the set, and what was changed of it */
     char framework[64]; /* that was laid over them; "": none */
     char machine[64];   /* the system that the numbers of the framework were measured on; "": several */
 #define PDL_PARAMETER_FIELD(field, ...) double field;
@@ -313,15 +313,17 @@ typedef struct pdl_config {
     pdl_pipeline_schedule_t schedule;
     int                     virtual_stages;
     pdl_recompute_t         recompute;
-    pdl_sharding_t          sharding;
-    pdl_tier_t              optimizer_tier; /* of the optimizer's state */
-    bool                    sequence_parallel;
-    pdl_optimizer_t         optimizer;
-    pdl_precision_t         precision;
-    pdl_run_mode_t          run_mode;
-    const char             *spatial_until;
-    const int64_t          *stage_blocks; /* of a transformer: blocks of every stage; NULL: as parameters say */
-    int                     part_order;   /* of a machine with several kinds of devices: pdl_system_order() */
+    /* Of a candidate of a search that recomputes in full: the first so many blocks of every virtual stage; 0: all. */
+    int             recomputed_blocks;
+    pdl_sharding_t  sharding;
+    pdl_tier_t      optimizer_tier; /* of the optimizer's state */
+    bool            sequence_parallel;
+    pdl_optimizer_t optimizer;
+    pdl_precision_t precision;
+    pdl_run_mode_t  run_mode;
+    const char     *spatial_until;
+    const int64_t  *stage_blocks; /* of a transformer: blocks of every stage; NULL: as parameters say */
+    int             part_order;   /* of a machine with several kinds of devices: pdl_system_order() */
 } pdl_config_t;
 
 /* One device, one sample; a name that no strategy has leaves it NULL. */

@@ -124,16 +124,16 @@ typedef struct pdl_profile {
     bool                even_stages; /* by blocks, not by time */
     double              send_share;  /* of what crosses a border of stages, that a rank sends */
     double             *run;         /* prefix sums of all that a micro-batch spends in a layer */
-    double             *balance;     /* the same with what its host takes, by which stages are cut; NULL: hosts take none */
-    double             *forward;     /* of its forward pass */
-    double             *later; /* of backward, what may be made later; and of all with what is computed again: */
-    double             *pass[PDL_RECOMPUTE_COUNT]; /* filled in for a case (pdl__case_stages) */
-    pdl_compute_cost_t  compute;
-    double              largest_transfer; /* bytes, for buffers */
-    pdl_stages_t      **stages;           /* kept partitions */
-    int                 stage_sets;
-    pdl__placed_t       placed[PDL__PLACED]; /* the latest */
-    int                 next_placed;
+    double *balance; /* the same with what its host takes, by which stages are cut; NULL: hosts take none */
+    double *forward; /* of its forward pass */
+    double *later;   /* of backward, what may be made later; and of all with what is computed again: */
+    double *pass[PDL_RECOMPUTE_COUNT]; /* filled in for a case (pdl__case_stages) */
+    pdl_compute_cost_t compute;
+    double             largest_transfer; /* bytes, for buffers */
+    pdl_stages_t     **stages;           /* kept partitions */
+    int                stage_sets;
+    pdl__placed_t      placed[PDL__PLACED]; /* the latest */
+    int                next_placed;
 } pdl_profile_t;
 
 /* What pricing a layer needs to know of the groups of a mesh. */
@@ -218,6 +218,8 @@ pdl_status_t pdl__profile_stages(const struct pdl_case *c, pdl_profile_t *profil
                                  const pdl_stages_t **stages);
 /* Borders of stages with so many blocks of a transformer each; false where the model has others. */
 bool pdl__stages_of_blocks(const pdl_profile_t *profile, int64_t count, const int64_t *blocks, int *first);
+/* Where the block of an attention begins: at the last border before it that one tensor only crosses. */
+int pdl__block_begin(const pdl_profile_t *profile, int attention);
 /* Elements that a rank sends over the border in front of a layer; borders are known. */
 static inline double pdl__sent_elements(const pdl_profile_t *profile, int layer)
 {

@@ -142,8 +142,7 @@ static pdl_status_t too_many(const pdl_profile_t *profile, int64_t count)
                      profile->partition->layer_count - 1);
 }
 
-/* A block begins at the last border before its attention that one tensor only crosses. */
-static int block_begin(const pdl_profile_t *profile, int attention)
+int pdl__block_begin(const pdl_profile_t *profile, int attention)
 {
     int begin = 0;
 
@@ -160,7 +159,7 @@ bool pdl__stages_of_blocks(const pdl_profile_t *profile, int64_t count, const in
     for (int i = 0; i < layers; i++) {
         if (profile->prefix[i + 1].attentions - profile->prefix[i].attentions < 0.5) continue;
         if (seen++ != next || stage == count) continue;
-        first[stage] = block_begin(profile, i);
+        first[stage] = pdl__block_begin(profile, i);
         if (first[stage] <= first[stage - 1]) return false;
         next += blocks[stage++];
     }

@@ -51,6 +51,7 @@ pdl_status_t pdl__finish_candidate(pdl__searcher_t *s)
         if (!status) status = pdl_oracle_largest_batch(s->oracle, &best->config, &best->largest_batch);
     }
     if (!status) status = pdl__time_candidate(s, best);
+    if (!status) status = pdl__relax_recompute(s, best);
     /* Of single layers no policies were tried. */
     if (!status && !best->config.strategy->per_layer) status = pdl__advise(s);
     return status;

@@ -3,7 +3,7 @@
  * from a named strategy is that strategy.
  */
 #include "oracle/cost/places.h"
-#include "oracle/search/mixed.h"
+#include "oracle/mixed/mixed.h"
 #include "oracle/search/searcher.h"
 #include <math.h>
 #include <stdio.h>

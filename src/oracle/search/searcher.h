@@ -10,6 +10,9 @@
 #include <paradl/oracle/search.h>
 #include <stdatomic.h>
 
+/* Policies cost people something too: a heavier one must take no more than this share of what a plainer one does. */
+#define PDL__HEAVIER 0.98
+
 /* Whether to go on: asked by the caller's thread, known to all. */
 typedef struct pdl__patience {
     atomic_bool stopped;
@@ -88,6 +91,8 @@ void pdl__replay_config(pdl__searcher_t *s, const pdl_config_t *config);
 /* Settles the plan of a candidate, and takes its time and score from what it is then: the time that is shown is that of the plan that is
    written. */
 pdl_status_t pdl__time_candidate(const pdl__searcher_t *s, pdl_candidate_t *c);
+/* Of a candidate that recomputes everything, fewer blocks where these suffice and that is faster. */
+pdl_status_t pdl__relax_recompute(const pdl__searcher_t *s, pdl_candidate_t *c);
 /* Plan, largest batch, time and advice of s->best. */
 pdl_status_t pdl__finish_candidate(pdl__searcher_t *s);
 

@@ -91,10 +91,10 @@ static int weight_of(const pdl_candidate_t *c)
     return (int)c->config.sharding + (int)c->config.recompute + (c->config.schedule == PDL_SCHEDULE_ZERO_BUBBLE);
 }
 
-/* Policies cost people something too: a heavier one must be noticeably better to replace a plainer one. */
 static bool better_than(const pdl_candidate_t *trial, const pdl_candidate_t *best)
 {
-    return !best->possible || trial->score < best->score * (weight_of(trial) > weight_of(best) ? 0.98 : 1.0);
+    return !best->possible ||
+           trial->score < best->score * (weight_of(trial) > weight_of(best) ? PDL__HEAVIER : 1.0);
 }
 
 static bool is_refusal(pdl_status_t status)

@@ -64,9 +64,14 @@ static void add_splits(pdl__exported_t *x)
     if (x->net.experts > 0 && x->experts > 1)
         pdl__export_note(x, "experts over %lld ranks: made in the program, deepspeed.moe.layer.MoE(ep_size=%lld)",
                          (long long)x->experts, (long long)x->experts);
-    if (x->plan->recompute != PDL_RECOMPUTE_NONE)
+    if (x->recomputed_blocks > 0)
+        pdl__export_note(x,
+                         "recompute of %lld blocks a stage: made in the program, deepspeed.checkpointing or "
+                         "torch.utils.checkpoint",
+                         (long long)x->recomputed_blocks);
+    else if (x->recompute != PDL_RECOMPUTE_NONE)
         pdl__export_note(x, "recompute %s: made in the program, deepspeed.checkpointing or torch.utils.checkpoint",
-                         pdl_recompute_names[x->plan->recompute]);
+                         pdl_recompute_names[x->recompute]);
 }
 
 /* DeepSpeed checks the batch against micro-batches of all replicas. These are the ranks of a PipelineModule's data axis, or of the mesh

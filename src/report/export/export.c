@@ -92,12 +92,53 @@ pdl_status_t pdl__export_needs_transformer(const pdl__exported_t *x)
                      pdl_model_name(x->plan->model));
 }
 
-/* Whether a block, or the rule for all, does more than one of the three that frameworks know. */
-static bool has_blocks(const pdl_plan_t *plan)
+/* How many attentions of the layers [first, last) are recomputed; false where one is that follows another which is not. */
+static bool recomputed_first(const pdl_plan_t *plan, int first, int last, int64_t *recomputed, int64_t *all)
 {
-    for (int i = 0; i < plan->block_count; i++)
-        if (plan->block[i].policy != PDL_MEMORY_KEEP && plan->block[i].policy != PDL_MEMORY_RECOMPUTE) return true;
-    return plan->block_count > 0;
+    *recomputed = *all = 0;
+    for (int i = first; i < last; i++) {
+        pdl_memory_policy_t policy = pdl_plan_memory_policy(plan, i);
+        bool                again = policy == PDL_MEMORY_RECOMPUTE;
+        if (!again && policy != PDL_MEMORY_KEEP) return false;
+        if (pdl_layer_traits(pdl_model_layer(plan->model, i))->work != PDL_WORK_ATTENTION) continue;
+        if (again && *recomputed < *all) return false;
+        *recomputed += again;
+        ++*all;
+    }
+    return true;
+}
+
+/* Blocks that frameworks know: of every virtual stage the first so many are recomputed; 0: these are others. */
+static int64_t recomputed_blocks(const pdl_plan_t *plan)
+{
+    int64_t most = 0, recomputed, all, stages = pdl_plan_stage_count(plan);
+
+    for (int pass = 0; pass < 2; pass++)
+        for (int64_t k = 0; k < stages; k++) {
+            if (!recomputed_first(plan, plan->stage_first[k], plan->stage_first[k + 1], &recomputed, &all))
+                return 0;
+            if (pass == 1 && recomputed != (most < all ? most : all)) return 0;
+            most = recomputed > most ? recomputed : most;
+        }
+    return most;
+}
+
+static void set_memory(pdl__exported_t *x)
+{
+    x->recompute = x->plan->recompute;
+    if (x->plan->block_count == 0) return;
+    x->recomputed_blocks = recomputed_blocks(x->plan);
+    if (x->recomputed_blocks > 0)
+        x->recompute = PDL_RECOMPUTE_FULL;
+    else
+        pdl__export_note(x, "memory policy per block: see blocks of plan.yaml; frameworks have one for all layers");
+}
+
+void pdl__export_all_blocks(pdl__exported_t *x)
+{
+    if (x->recomputed_blocks > 0)
+        pdl__export_note(x, "recompute of %lld blocks a stage: all are recomputed, in less memory and more time",
+                         (long long)x->recomputed_blocks);
 }
 
 void pdl__export_common(pdl__exported_t *x)
@@ -114,8 +155,6 @@ void pdl__export_common(pdl__exported_t *x)
             plan->strategy);
     if (spatial > x->context)
         pdl__export_note(x, "spatial axis of %lld: no framework here splits images in space", (long long)spatial);
-    if (has_blocks(plan))
-        pdl__export_note(x, "memory policy per block: see blocks of plan.yaml; frameworks have one for all layers");
     if (plan->batch % (x->data * plan->micro_batches) != 0)
         pdl__export_note(x, "batch %lld is not a whole number of micro-batches of all replicas (%lld x %lld)",
                          (long long)plan->batch, (long long)x->data, (long long)plan->micro_batches);
@@ -187,6 +226,7 @@ pdl_status_t pdl_report_export(const pdl_export_t *what, const char *framework, 
     x->net = pdl__export_network(what->plan->model);
     fprintf(stream, "\nfor %s:\n", exporter->name);
     set_places(x);
+    set_memory(x);
     pdl__export_common(x);
     status = exporter->write(x);
     if (!status) status = pdl__export_file(x, "job.slurm", pdl__write_job);

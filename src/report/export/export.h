@@ -35,11 +35,13 @@ typedef struct pdl__exported {
     pdl__export_network_t net;
     int64_t               data, tensor, pipeline, micro, nodes, per_node; /* micro: samples of a micro-batch */
     int64_t               context; /* ranks that share the tokens of a sequence */
-    int64_t experts;  /* that share out experts: tensor ranks, and of context ranks and replicas those that do */
-    bool    outer;    /* the pipeline is outside of the data axis */
-    bool    overlaps; /* gradients are exchanged behind backward, as it was projected */
-    bool    overlaps_layers;  /* so are collectives of tensor ranks, beside products */
-    bool    overlaps_experts; /* tokens go to experts of other ranks beside computation, likewise */
+    int64_t experts; /* that share out experts: tensor ranks, and of context ranks and replicas those that do */
+    bool    outer;   /* the pipeline is outside of the data axis */
+    pdl_recompute_t      recompute;         /* of all blocks, or of some */
+    int64_t              recomputed_blocks; /* of a transformer: the first so many of every virtual stage; 0: all */
+    bool                 overlaps;          /* gradients are exchanged behind backward, as it was projected */
+    bool                 overlaps_layers;   /* so are collectives of tensor ranks, beside products */
+    bool                 overlaps_experts;  /* tokens go to experts of other ranks beside computation, likewise */
     pdl__export_option_t option[PDL__MOST_OPTIONS];
     int                  options;
     char                 note[PDL__MOST_NOTES][240]; /* what is not expressed, or has to be seen to */
@@ -66,6 +68,8 @@ void pdl__write_python(const pdl__exported_t *x, const char *group, FILE *stream
 
 /* Layers of every virtual stage, such as "Ettt|tttL"; false where all stages have as many. */
 bool pdl__stage_layout(const pdl_plan_t *plan, char *text, size_t size);
+/* A note where a framework recomputes all blocks though the plan does some. */
+void pdl__export_all_blocks(pdl__exported_t *x);
 /* Notes on what no framework here expresses: layouts per layer, policies per block, schedules of collectives. */
 void         pdl__export_common(pdl__exported_t *x);
 pdl_status_t pdl__export_needs_transformer(const pdl__exported_t *x);

@@ -24,7 +24,8 @@ static void add_sharding(pdl__exported_t *x)
                      transformer ? "TRANSFORMER_BASED_WRAP" : "SIZE_BASED_WRAP");
     if (!transformer) pdl__export_number(x, "fsdp_config.fsdp_min_num_params", 1e6);
     pdl__export_text(x, "fsdp_config.fsdp_state_dict_type", "SHARDED_STATE_DICT");
-    pdl__export_bool(x, "fsdp_config.fsdp_activation_checkpointing", x->plan->recompute == PDL_RECOMPUTE_FULL);
+    pdl__export_bool(x, "fsdp_config.fsdp_activation_checkpointing", x->recompute == PDL_RECOMPUTE_FULL);
+    pdl__export_all_blocks(x);
     pdl__export_bool(x, "fsdp_config.fsdp_offload_params", x->plan->optimizer_tier == PDL_TIER_HOST);
     if (x->plan->sharding == PDL_SHARDING_ZERO1)
         pdl__export_note(
@@ -55,7 +56,7 @@ static void add_notes(pdl__exported_t *x)
         pdl__export_note(x,
                          "pipeline of %lld: neither FSDP nor accelerate trains with one; plan with --strategy data",
                          (long long)x->pipeline);
-    if (x->plan->recompute == PDL_RECOMPUTE_SELECTIVE)
+    if (x->recompute == PDL_RECOMPUTE_SELECTIVE)
         pdl__export_note(x, "recompute selective: made in the program, torch.utils.checkpoint with a policy");
     pdl__export_note(x, "in your program: batches of %lld samples a device, gradient_accumulation_steps=%lld",
                      (long long)x->micro, (long long)x->plan->micro_batches);

@@ -61,7 +61,7 @@ static void add_expert_overlap(pdl__exported_t *x)
     bool              in_turn = x->pipeline > 1 ? plan->virtual_stages > 1 : plan->micro_batches > 1;
 
     if (!x->overlaps_experts) return;
-    bool possible = in_turn && plan->recompute != PDL_RECOMPUTE_FULL;
+    bool possible = in_turn && x->recompute != PDL_RECOMPUTE_FULL;
     pdl__export_flag(x, "overlap-moe-expert-parallel-comm", possible);
     if (!possible)
         pdl__export_note(
@@ -174,11 +174,13 @@ static void add_numbers(pdl__exported_t *x)
 
 static void add_recompute(pdl__exported_t *x)
 {
-    if (x->plan->recompute == PDL_RECOMPUTE_NONE) return;
-    pdl__export_text(x, "recompute-granularity", x->plan->recompute == PDL_RECOMPUTE_FULL ? "full" : "selective");
-    if (x->plan->recompute != PDL_RECOMPUTE_FULL) return;
-    pdl__export_text(x, "recompute-method", "uniform");
-    pdl__export_number(x, "recompute-num-layers", 1);
+    bool some = x->recomputed_blocks > 0;
+
+    if (x->recompute == PDL_RECOMPUTE_NONE) return;
+    pdl__export_text(x, "recompute-granularity", x->recompute == PDL_RECOMPUTE_FULL ? "full" : "selective");
+    if (x->recompute != PDL_RECOMPUTE_FULL) return;
+    pdl__export_text(x, "recompute-method", some ? "block" : "uniform");
+    pdl__export_number(x, "recompute-num-layers", some ? (double)x->recomputed_blocks : 1);
 }
 
 static void write_arguments(const pdl__exported_t *x, FILE *stream)

@@ -41,12 +41,12 @@ static void add_model(pdl__exported_t *x)
                          (long long)n->first_experts);
     if (n->shared_dim > 0)
         pdl__export_note(x, "model: latent attention needs llm.DeepSeekV3Config in place of llm.GPTConfig");
-    if (x->plan->recompute == PDL_RECOMPUTE_NONE) return;
-    pdl__export_text(x, "model.recompute_granularity",
-                     x->plan->recompute == PDL_RECOMPUTE_FULL ? "full" : "selective");
-    if (x->plan->recompute != PDL_RECOMPUTE_FULL) return;
-    pdl__export_text(x, "model.recompute_method", "uniform");
-    pdl__export_number(x, "model.recompute_num_layers", 1);
+    if (x->recompute == PDL_RECOMPUTE_NONE) return;
+    bool some = x->recomputed_blocks > 0;
+    pdl__export_text(x, "model.recompute_granularity", x->recompute == PDL_RECOMPUTE_FULL ? "full" : "selective");
+    if (x->recompute != PDL_RECOMPUTE_FULL) return;
+    pdl__export_text(x, "model.recompute_method", some ? "block" : "uniform");
+    pdl__export_number(x, "model.recompute_num_layers", some ? (double)x->recomputed_blocks : 1);
 }
 
 static void add_strategy(pdl__exported_t *x)

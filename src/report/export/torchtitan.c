@@ -137,6 +137,7 @@ pdl_status_t pdl__export_torchtitan(pdl__exported_t *x)
     add_training(x);
     add_sharding(x);
     add_splits(x);
-    pdl__export_text(x, "activation_checkpoint.mode", "%s", modes[x->plan->recompute]);
+    pdl__export_text(x, "activation_checkpoint.mode", "%s", modes[x->recompute]);
+    pdl__export_all_blocks(x);
     return pdl__export_file(x, "torchtitan.toml", write_job_config);
 }

@@ -2,7 +2,7 @@
  * The dynamic programme over layers. A state is the placement of every open tensor, that is one already
  * written and still to be read; of two ways to the same state only the cheaper goes on.
  */
-#include "oracle/search/mixed.h"
+#include "oracle/mixed/mixed.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

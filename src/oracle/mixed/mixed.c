@@ -4,7 +4,7 @@
  * memory) enters through several goals, and the oracle's projection of each result is the judge. The presets take
  * part, so the answer is never worse than the best of them.
  */
-#include "oracle/search/mixed.h"
+#include "oracle/mixed/mixed.h"
 #include <math.h>
 #include <paradl/oracle/search.h>
 #include <stdlib.h>

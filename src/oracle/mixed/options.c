@@ -2,7 +2,7 @@
  * Tables of layer costs for the choice of per-layer modes. Every entry is made by compiling and pricing the
  * layer exactly as a whole plan is, so that the sum over layers is what the oracle projects.
  */
-#include "oracle/search/mixed.h"
+#include "oracle/mixed/mixed.h"
 #include <math.h>
 #include <paradl/plan/compile.h>
 #include <paradl/plan/rules.h>
