@@ -76,8 +76,9 @@ static const pdl_strategy_t rows[ROW_COUNT] = {
     [FOUR_D] = {"4d", "splits samples over pipelines whose stages split tokens, and channels in turn",
                 BIT(DATA) | BIT(PIPELINE) | BIT(SPATIAL) | BIT(TENSOR), PDL_WIDTH_PAIRS,
                 .most_inner = MOST_TENSOR_3D, .family = &rows[FOUR_D]},
-    [MIXED] = {"mixed", "splits samples over groups, and every layer in its own way within a group",
-               BIT(DATA) | BIT(TENSOR), .per_layer = true},
+    [MIXED] = {"mixed",
+               "splits samples over groups or pipelines of them, and every layer in its own way within a group",
+               BIT(DATA) | BIT(PIPELINE) | BIT(TENSOR), .per_layer = true},
 };
 
 const pdl_strategy_t *pdl_strategy_find(const char *name)

@@ -284,15 +284,17 @@ static void check_round_trip(const pdl_plan_t *plan, const char *model_name)
 
 static void check_presets(pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_projection_t *mixed)
 {
-    static const char *const names[] = {"data+filter", "data+channel", "data+spatial", "data+tensor",
-                                        "data+tensor"};
+    static const char *const names[] = {"data+filter", "data+channel", "data+spatial",
+                                        "data+tensor", "data+tensor",  "3d",
+                                        "3d"};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         pdl_config_t     preset = *config;
         pdl_plan_t      *plan;
         pdl_projection_t projection;
         preset.strategy = pdl_strategy_find(names[i]);
-        preset.sequence_parallel = i == 4;
+        preset.sequence_parallel = i == 4 || i == 6;
+        if (pdl_strategy_has(preset.strategy, PDL_AXIS_PIPELINE) != (config->pipeline > 1)) continue;
         if (strcmp(names[i], "data+spatial") == 0) {
             preset.spatial = preset.tensor;
             preset.tensor = 1;
@@ -335,6 +337,15 @@ static void compare_with_presets(const char *model_name, const char *system_name
     pdl_model_destroy(model);
 }
 
+/* The same in two stages. */
+static pdl_config_t in_stages(pdl_config_t config)
+{
+    config.pipeline = 2;
+    config.micro_batches = 4;
+    config.batch *= 4;
+    return config;
+}
+
 static void never_worse_than_presets(void)
 {
     static const int64_t     sizes[][2] = {{1, 2}, {1, 4}, {4, 4}, {16, 4}, {8, 16}, {3, 5}};
@@ -351,6 +362,8 @@ static void never_worse_than_presets(void)
         config.precision = PDL_BF16;
         config.optimizer = PDL_OPTIMIZER_ADAM;
         compare_with_presets("gpt2-124m", "selene", config);
+        compare_with_presets("gpt2-124m", "selene", in_stages(config));
+        compare_with_presets("resnet50", "abci-v", in_stages(on_mesh(sizes[i][0], sizes[i][1], 8 * sizes[i][0])));
         compare_with_presets("mixtral-8x7b", "dgx-h100", config);
         compare_with_presets("llama3-8b", "dgx-h100", config);
     }
@@ -466,9 +479,9 @@ static void refuses_other_meshes(void)
     REQUIRE_OK(pdl_system_load("abci-v", &system));
     if (!model || !system) return;
     pdl_oracle_t *oracle = plain_oracle(model, system, false);
-    config.pipeline = 2;
-    CHECK_ERROR(pdl_search_mixed(oracle, &config, NULL, &plan, &projection), "data x tensor");
-    config.pipeline = 1;
+    config.spatial = 2;
+    CHECK_ERROR(pdl_search_mixed(oracle, &config, NULL, &plan, &projection), "pipeline x data x tensor");
+    config.spatial = 1;
     config.batch = 1;
     CHECK_ERROR(pdl_search_mixed(oracle, &config, NULL, &plan, &projection), "larger than the batch");
     config.batch = 1 << 20;

@@ -1,5 +1,5 @@
 /*
- * The best per-layer layouts on a mesh data x inner (docs/oracle.md, "Mixed layouts"). The dynamic programme
+ * The best per-layer layouts on a mesh data x inner, or of pipelines on such meshes (docs/oracle.md, "Mixed layouts"). The dynamic programme
  * minimises a sum over layers; what is not a sum (the start-up and overlap of the gradient exchange, the limit of
  * memory) enters through several goals, and the oracle's projection of each result is the judge. The presets take
  * part, so the answer is never worse than the best of them.
@@ -49,8 +49,9 @@ static size_t modes_size(const mixer_t *m)
 
 static pdl_status_t check_config(const pdl_config_t *config)
 {
-    if (config->pipeline > 1 || config->spatial > 1)
-        return pdl_error(PDL_ERR_INPUT, "mixed strategies use a mesh data x tensor: leave other axes at 1");
+    if (config->spatial > 1)
+        return pdl_error(PDL_ERR_INPUT,
+                         "mixed strategies use a mesh pipeline x data x tensor: leave other axes at 1");
     return PDL_OK;
 }
 
@@ -88,10 +89,10 @@ static pdl_status_t judge(mixer_t *m, verdict_t *verdict)
     return PDL_OK;
 }
 
-bool pdl__splits_layers_on(const pdl_strategy_t *strategy, bool data)
+bool pdl__splits_layers_on(const pdl_strategy_t *strategy, bool data, bool pipeline)
 {
-    return !strategy->per_layer && !pdl_strategy_has(strategy, PDL_AXIS_PIPELINE) &&
-           pdl_strategy_has(strategy, PDL_AXIS_DATA) == data &&
+    return !strategy->per_layer && pdl_strategy_has(strategy, PDL_AXIS_PIPELINE) == pipeline &&
+           pdl_strategy_has(strategy, PDL_AXIS_DATA) == (data || pipeline) &&
            pdl_strategy_has(strategy, PDL_AXIS_TENSOR) != pdl_strategy_has(strategy, PDL_AXIS_SPATIAL);
 }
 
@@ -132,7 +133,7 @@ static pdl_status_t try_presets(mixer_t *m)
     if (!status && m->c.micro_batch >= (double)m->c.inner) status = try_everywhere(m, PDL_MODE_SAMPLE);
     for (const pdl_strategy_t *s = pdl_strategy_at(0); s != NULL && !status;
          s = pdl_strategy_at(pdl_strategy_place(s) + 1)) {
-        if (!pdl__splits_layers_on(s, true)) continue;
+        if (!pdl__splits_layers_on(s, true, m->config->pipeline > 1)) continue;
         status = try_preset(m, s, false);
         if (!status && s->width == PDL_WIDTH_PAIRS) status = try_preset(m, s, true);
     }
@@ -154,7 +155,9 @@ static pdl_status_t exchange_slopes(mixer_t *m, pdl_sums_t at, pdl_sums_t *slope
 
     memset(slopes, 0, sizeof(*slopes));
     if (m->c.run_mode == PDL_INFERENCE) return PDL_OK;
-    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) *fields[i] = fmax(*fields[i], 1);
+    /* Stages exchange theirs side by side. */
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+        *fields[i] = fmax(*fields[i] / (double)m->c.pipeline, 1);
     pdl_status_t status = pdl__gradient_total(m->oracle, &m->c, &at, item, &base);
     for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]) && !status; i++) {
         double value = *fields[i], step = fmax(1, value / 64);
@@ -300,7 +303,7 @@ pdl_status_t pdl_search_mixed(pdl_oracle_t *oracle, const pdl_config_t *config, 
     pdl_mesh_t   mesh = pdl_config_mesh(config);
     pdl_status_t status = check_config(config);
 
-    base.strategy = pdl_strategy_find("data+filter");
+    base.strategy = pdl_strategy_find(config->pipeline > 1 ? "3d" : "data+filter");
     if (!status) status = pdl__plan_of_config(oracle, &base, &mesh, 0, &m.trial);
     if (status) return status;
     strcpy(m.trial->strategy, "mixed");

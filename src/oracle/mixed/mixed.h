@@ -61,7 +61,7 @@ typedef struct pdl_mixed_result {
 } pdl_mixed_result_t;
 
 /* Whether a strategy splits all layers on one axis by a rule, with a data axis beside it or without. */
-bool pdl__splits_layers_on(const pdl_strategy_t *strategy, bool data);
+bool pdl__splits_layers_on(const pdl_strategy_t *strategy, bool data, bool pipeline);
 
 /* Chooses a mode for every layer; writes them into `modes` on `axis` when possible. */
 pdl_status_t pdl__mixed_run(const pdl_options_t *options, const pdl_mixed_goal_t *goal, int axis,

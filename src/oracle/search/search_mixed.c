@@ -56,39 +56,58 @@ static bool consider_mixed(pdl__searcher_t *s, const pdl_config_t *config)
     return trial.possible;
 }
 
+/* Stages of a pipeline of single layers, and micro-batches of every stage from which on its bubble is short. */
+enum { MOST_STAGES = 8, FILLING = 4 };
+
 /* Where the whole does not fit, about four times as many micro-batches, all of them equal, until they do. */
 static void consider_accumulation(pdl__searcher_t *s, pdl_config_t config)
 {
     int64_t samples = (config.batch + config.data - 1) / config.data, asked = s->request->micro_batches;
+    int64_t least = config.pipeline > 1 ? FILLING * config.pipeline : 1;
 
-    if (asked > 0) config.micro_batches = asked;
+    config.micro_batches = asked > 0 ? asked : least < samples ? least : samples;
+    while (asked == 0 && samples % config.micro_batches != 0) config.micro_batches++;
     while (!consider_mixed(s, &config) && !s->status && config.micro_batches < samples && asked == 0) {
         config.micro_batches = 4 * config.micro_batches < samples ? 4 * config.micro_batches : samples;
         while (samples % config.micro_batches != 0) config.micro_batches++;
     }
 }
 
-/* Per-layer layouts on every data x inner mesh with the inner axis inside a node or just outside it. */
+static void consider_orders(pdl__searcher_t *s, pdl_config_t config)
+{
+    int order[PDL__MOST_PLACES], orders = pdl__places_orders(s->oracle, &config, order);
+
+    for (int i = 0; i < orders && !s->status; i++) {
+        config.part_order = order[i];
+        consider_accumulation(s, config);
+    }
+}
+
+static pdl_config_t config_of(const pdl__searcher_t *s, int64_t pipeline, int64_t tensor)
+{
+    pdl_config_t config = pdl_config_default("mixed");
+
+    config.pipeline = pipeline;
+    config.data = s->request->pe / pipeline / tensor;
+    config.tensor = tensor;
+    config.batch = s->request->batch;
+    config.optimizer = s->request->optimizer;
+    config.precision = s->request->precision;
+    config.run_mode = s->request->run_mode;
+    return config;
+}
+
+/* Per-layer layouts on every data x inner mesh with the inner axis inside a node or just outside it, and of pipelines of 2, 4 and 8
+   stages on those whose inner axis is inside. */
 static void enumerate(pdl__searcher_t *s)
 {
-    int64_t p = s->request->pe, most = 2 * pdl_system_group_size(s->oracle->system, 0);
+    int64_t p = s->request->pe, node = pdl_system_group_size(s->oracle->system, 0), most = 2 * node;
     bool    any = false;
 
     for (int64_t t = 2; t <= p && t <= most && !s->status; t++) {
-        pdl_config_t config = pdl_config_default("mixed");
         any |= p % t == 0;
-        if (p % t || !states_fit(s, t)) continue;
-        config.data = p / t;
-        config.tensor = t;
-        config.batch = s->request->batch;
-        config.optimizer = s->request->optimizer;
-        config.precision = s->request->precision;
-        config.run_mode = s->request->run_mode;
-        int order[PDL__MOST_PLACES], orders = pdl__places_orders(s->oracle, &config, order);
-        for (int i = 0; i < orders; i++) {
-            config.part_order = order[i];
-            consider_accumulation(s, config);
-        }
+        for (int64_t q = 1; p % (q * t) == 0 && q <= (t <= node ? MOST_STAGES : 1) && !s->status; q *= 2)
+            if (states_fit(s, q * t)) consider_orders(s, config_of(s, q, t));
     }
     if (s->best->possible || s->best->reason[0] != '\0') return;
     if (any)
@@ -153,14 +172,14 @@ static pdl_status_t find_name(pdl__searcher_t *s, const pdl_partition_t *mixed, 
     *plan = NULL;
     *config = base;
     if (splits_samples_alone(mixed, pdl_mesh_find(&mixed->plan->mesh, PDL_AXIS_TENSOR))) {
-        config->strategy = pdl_strategy_find("data");
+        config->strategy = pdl_strategy_find(base.pipeline > 1 ? "data+pipeline" : "data");
         config->data = base.data * base.tensor;
         config->tensor = 1;
         return pdl_oracle_plan(s->oracle, config, plan);
     }
     const pdl_strategy_t *row;
     for (int i = 0; (row = pdl_strategy_at(i)) != NULL && !*plan && !status; i++) {
-        if (!pdl__splits_layers_on(row, base.data > 1)) continue;
+        if (!pdl__splits_layers_on(row, base.data > 1, base.pipeline > 1)) continue;
         *config = base;
         config->strategy = row;
         config->sequence_parallel = s->best->plan->sequence_parallel;

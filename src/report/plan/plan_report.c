@@ -185,7 +185,10 @@ char *pdl__cell_mesh(const pdl_config_t *config, char text[CELL_SIZE])
     if (config->virtual_stages > 1) append(text, ", %s virtual", pdl_format_count(config->virtual_stages, number));
     if (config->sharding != PDL_SHARDING_NONE) append(text, ", %s", pdl_sharding_names[config->sharding]);
     if (config->recompute == PDL_RECOMPUTE_FULL && config->recomputed_blocks > 0)
-        append(text, config->pipeline > 1 ? ", recompute %s blocks a stage" : ", recompute %s blocks",
+        append(text,
+               config->pipeline == 1            ? ", recompute %s blocks"
+               : config->recomputed_blocks == 1 ? ", recompute %s block a stage"
+                                                : ", recompute %s blocks a stage",
                pdl_format_count(config->recomputed_blocks, number));
     else if (config->recompute == PDL_RECOMPUTE_FULL)
         append(text, "%s", ", recompute");
