@@ -506,6 +506,25 @@ static void closest_plans(void)
     end(&b);
 }
 
+/* Of any size: pipelines had micro-batches of 1, 2, 4, 8 and 16 samples only, whatever was asked for. */
+static void pipelines_have_the_micro_batches_asked_for(void)
+{
+    static const int64_t asked[] = {1, 3, 12};
+    bench_t              b = begin("gpt2-124m", "selene", 4);
+
+    b.request.strategy = pdl_strategy_find("pipeline");
+    b.request.batch = 36;
+    for (size_t i = 0; i < sizeof(asked) / sizeof(*asked); i++) {
+        pdl_search_t *search;
+        b.request.micro_batches = asked[i];
+        REQUIRE_OK(pdl_search_run(b.oracle, &b.request, &search));
+        CHECK_INT(search->possible, 1);
+        CHECK_INT(search->candidates[0].config.micro_batches, asked[i]);
+        pdl_search_destroy(search);
+    }
+    end(&b);
+}
+
 static bool stop_at_once(void *context, double share)
 {
     (void)context;
@@ -560,6 +579,7 @@ int main(void)
     RUN(reasons_name_what_is_in_the_way);
     RUN(strategies_do_not_depend_on_each_other);
     RUN(closest_plans);
+    RUN(pipelines_have_the_micro_batches_asked_for);
     RUN(mixtures_fit_by_their_experts);
     RUN(what_is_not_replayed_is_said);
     return test_done();

@@ -166,22 +166,30 @@ static void consider_divided(pdl__searcher_t *s, pdl_config_t config, bool lost)
     if (may_divide(s, &config)) consider_pipeline(s, config, lost);
 }
 
-/* Micro-batches: sizes 1, 2, 4 ... samples, each schedule. */
+static void consider_schedules(pdl__searcher_t *s, pdl_config_t config, bool divided, bool lost)
+{
+    if (divided)
+        consider_divided(s, config, lost);
+    else
+        consider_whole(s, config, lost);
+}
+
+/* Micro-batches: as many as were asked for, else sizes 1, 2, 4 ... samples, each schedule. */
 static void consider_pipelines(pdl__searcher_t *s, pdl_config_t config, bool divided)
 {
     int64_t samples = (config.batch + config.data - 1) / config.data, largest = 1,
             asked = s->request->micro_batches;
 
-    if (asked > 0 && !has_parts(s, asked, samples)) return;
+    if (asked > 0) {
+        config.micro_batches = asked;
+        if (has_parts(s, asked, samples)) consider_schedules(s, config, divided, false);
+        return;
+    }
     while (2 * largest <= samples && 2 * largest <= MOST_MICRO_BATCH) largest *= 2;
     bool lost = hopeless_mesh(s, config, samples, largest);
     for (int64_t micro = 1; micro <= largest; micro *= 2) {
         config.micro_batches = (samples + micro - 1) / micro;
-        if (asked > 0 && asked != config.micro_batches) continue;
-        if (divided)
-            consider_divided(s, config, lost);
-        else
-            consider_whole(s, config, lost);
+        consider_schedules(s, config, divided, lost);
     }
 }
 
