@@ -95,6 +95,7 @@ extern "C" {
     X(overlap_gradients, 1, "gradient exchange runs during backward")                                            \
     X(overlap_stages, 1, "transfers between pipeline stages run during computation")                             \
     X(zero_bubble, 1, "pipelines may make gradients of weights later than those of inputs, when a stage would wait")  \
+    X(offload_activations, 1, "what forward keeps may be copied to the host and back, where the device has no room") \
     X(even_stages, 0, "stages have as many blocks each, the first the embedding too and the last the logits; else they take equally long") \
     X(scattered_sends, 0, "tensor ranks send a part each of what passes between stages and gather it in their node") \
     X(pack_gradients, 1, "data parallelism exchanges packed gradients, not tensor by tensor")                    \
@@ -313,8 +314,10 @@ typedef struct pdl_config {
     pdl_pipeline_schedule_t schedule;
     int                     virtual_stages;
     pdl_recompute_t         recompute;
-    /* Of a candidate of a search that recomputes in full: the first so many blocks of every virtual stage; 0: all. */
+    /* Of a candidate of a search that recomputes in full: the first so many blocks of every virtual stage; 0: all. Or they are copied
+       to the host and back instead. */
     int             recomputed_blocks;
+    bool            offloaded;
     pdl_sharding_t  sharding;
     pdl_tier_t      optimizer_tier; /* of the optimizer's state */
     bool            sequence_parallel;

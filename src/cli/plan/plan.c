@@ -253,7 +253,8 @@ static pdl_status_t run_paradl(const pdl__plan_asked_t *v, pdl__plan_question_t 
 
     if (!status) status = pdl_parameters_change(v->with.text, (size_t)v->with.count, &q->parameters);
     /* What is exported is to be run by that framework. */
-    if (v->export_name != NULL && !pdl_export_has_zero_bubble(v->export_name)) q->parameters.zero_bubble = false;
+    if (v->export_name != NULL && !pdl_export_has_zero_bubble(v->export_name))
+        q->parameters.zero_bubble = q->parameters.offload_activations = false;
     if (!status && v->range[1] > v->range[0]) return pdl__plan_sweep(v, q);
     if (!status) status = pdl_oracle_create(q->model, q->system, &q->parameters, &oracle);
     if (!status) status = pdl_memory_counter_create(q->system, v->pe, &counter);

@@ -81,26 +81,33 @@ static double scores_between(const pdl_oracle_t *oracle, const pdl_profile_t *pr
     return profile->prefix[last].attention_scores - profile->prefix[first].attention_scores;
 }
 
-/* Blocks that are recomputed keep one tensor per segment, and one segment at a time in full; the others keep all. */
+/* Blocks that are recomputed keep one tensor per segment, and one segment at a time in full; of those that are on the host meanwhile two
+   are here at a time, one that is used and one that is copied; the others keep all. */
 static double saved_of_blocks(const pdl_oracle_t *oracle, const pdl_profile_t *profile, const pdl_stages_t *st,
                               int64_t s, double all, double *transient)
 {
-    double segments = segments_of(oracle, st, s, all), rest = all, kept = 0, most = 0;
+    double segments = segments_of(oracle, st, s, all), rest = all, kept = 0, most = 0, copied = 0;
     int    last = st->first[s + 1];
 
     for (int first = st->first[s], end; first < last; first = end) {
         int block = pdl_plan_block_of(profile->plan, first);
         for (end = first + 1; end < last && pdl_plan_block_of(profile->plan, end) == block;) end++;
-        if (!pdl_memory_recomputes(pdl_plan_memory_policy(profile->plan, first))) continue;
+        pdl_memory_policy_t policy = pdl_plan_memory_policy(profile->plan, first);
+        if (!pdl_memory_recomputes(policy) && policy != PDL_MEMORY_SWAP) continue;
         pdl_activation_memory_t m;
         pdl_partition_memory(profile->partition, first, end, &m);
         double here = m.saved + scores_between(oracle, profile, first, end);
+        if (policy == PDL_MEMORY_SWAP) {
+            copied = fmax(copied, here);
+            rest -= here;
+            continue;
+        }
         double parts = fmax(1, all > 0 ? segments * here / all : 1);
         kept += parts * border_elements(st, s, m.input, m.saved);
         rest -= here;
         most = fmax(most, here / parts);
     }
-    *transient += most;
+    *transient += most + 2 * copied;
     return fmax(0, rest) + kept;
 }
 

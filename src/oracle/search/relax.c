@@ -1,5 +1,6 @@
 /*
- * Plans in which all blocks are recomputed that need not be: of every virtual stage, the fewest first blocks that have to be.
+ * Plans in which all blocks are recomputed that need not be: of every virtual stage the fewest first blocks that have to be are recomputed, or
+ * copied to the host and back.
  */
 #include "base/memory.h"
 #include "oracle/search/searcher.h"
@@ -61,22 +62,32 @@ static void add_part(pdl_plan_block_t *block, int *count, int first, int last, p
     if (last >= first) block[(*count)++] = (pdl_plan_block_t){.last = last, .policy = policy};
 }
 
-/* Of every virtual stage the first `recomputed` blocks are recomputed, all else is kept. */
-static pdl_status_t set_recomputed(const natural_t *n, int recomputed, pdl_plan_t *plan)
+/* What is recomputed is one block of the plan; what is copied is one each, of which two are on the device at a time. */
+static void add_chosen(const natural_t *n, pdl_plan_block_t *block, int *count, int from, int chosen, int end,
+                       pdl_memory_policy_t policy)
+{
+    for (int i = 1; i < chosen && policy == PDL_MEMORY_SWAP; i++)
+        add_part(block, count, n->begin[from + i - 1], n->begin[from + i] - 1, policy);
+    if (chosen > 0)
+        add_part(block, count, n->begin[policy == PDL_MEMORY_SWAP ? from + chosen - 1 : from], end - 1, policy);
+}
+
+/* Of every virtual stage the first `some` blocks have the policy, all else is kept. */
+static pdl_status_t set_blocks(const natural_t *n, int some, pdl_memory_policy_t policy, pdl_plan_t *plan)
 {
     int64_t           stages = pdl_plan_stage_count(plan);
-    pdl_plan_block_t *block = calloc(3 * (size_t)stages, sizeof(*block));
+    pdl_plan_block_t *block = calloc(2 * (size_t)stages + (size_t)n->count + 1, sizeof(*block));
     int               parts = 0, from;
 
     if (block == NULL) return pdl__no_memory("for the blocks of a plan");
     for (int64_t k = 0; k < stages; k++) {
         int first = plan->stage_first[k], last = plan->stage_first[k + 1];
-        int count = blocks_between(n, first, last, &from), chosen = recomputed < count ? recomputed : count;
+        int count = blocks_between(n, first, last, &from), chosen = some < count ? some : count;
         int begin = count > 0 ? n->begin[from] : last, end = last < n->end ? last : n->end;
         if (chosen < count) end = n->begin[from + chosen];
         if (end < begin) end = begin;
         add_part(block, &parts, first, begin - 1, PDL_MEMORY_KEEP);
-        add_part(block, &parts, begin, end - 1, PDL_MEMORY_RECOMPUTE);
+        add_chosen(n, block, &parts, from, chosen, end, policy);
         add_part(block, &parts, end, last - 1, PDL_MEMORY_KEEP);
     }
     pdl_status_t status = pdl_plan_set_blocks(plan, block, parts);
@@ -86,11 +97,11 @@ static pdl_status_t set_recomputed(const natural_t *n, int recomputed, pdl_plan_
     return status ? status : pdl_plan_check(plan);
 }
 
-static pdl_status_t try_recomputed(const pdl__searcher_t *s, const natural_t *n, int recomputed, pdl_plan_t *plan,
-                                   bool *fits)
+static pdl_status_t try_blocks(const pdl__searcher_t *s, const natural_t *n, int some, pdl_memory_policy_t policy,
+                               pdl_plan_t *plan, bool *fits)
 {
     pdl_projection_t projection;
-    pdl_status_t     status = set_recomputed(n, recomputed, plan);
+    pdl_status_t     status = set_blocks(n, some, policy, plan);
 
     if (!status) status = pdl_oracle_project(s->oracle, plan, s->request->dataset, &projection);
     *fits = !status && projection.fits;
@@ -98,8 +109,8 @@ static pdl_status_t try_recomputed(const pdl__searcher_t *s, const natural_t *n,
 }
 
 /* The fewest that fit; `most`, all of them, where no fewer do. */
-static pdl_status_t fewest(const pdl__searcher_t *s, const natural_t *n, int most, pdl_plan_t *plan,
-                           int *recomputed)
+static pdl_status_t fewest(const pdl__searcher_t *s, const natural_t *n, int most, pdl_memory_policy_t policy,
+                           pdl_plan_t *plan, int *some)
 {
     int          low = 1, high = most;
     bool         fits;
@@ -107,11 +118,11 @@ static pdl_status_t fewest(const pdl__searcher_t *s, const natural_t *n, int mos
 
     while (low < high && !status) {
         int middle = (low + high) / 2;
-        status = try_recomputed(s, n, middle, plan, &fits);
+        status = try_blocks(s, n, middle, policy, plan, &fits);
         *(fits ? &high : &low) = fits ? middle : middle + 1;
     }
-    *recomputed = high;
-    return status || high == most ? status : set_recomputed(n, high, plan);
+    *some = high;
+    return status || high == most ? status : set_blocks(n, high, policy, plan);
 }
 
 static bool may_relax(const pdl__searcher_t *s, const pdl_candidate_t *c)
@@ -121,11 +132,35 @@ static bool may_relax(const pdl__searcher_t *s, const pdl_candidate_t *c)
            !c->config.strategy->per_layer;
 }
 
-/* *trial becomes the candidate with state sharded so and the fewest blocks; its plan is NULL where that is not possible. */
-static pdl_status_t relax(const pdl__searcher_t *s, const natural_t *natural, const pdl_candidate_t *c,
-                          int sharding, pdl_candidate_t *trial)
+/* Scores of attention that is not fused are too many. */
+static bool may_offload(const pdl__searcher_t *s)
 {
-    int          most = most_blocks(natural, c->plan), recomputed = 0;
+    return s->oracle->p.offload_activations && s->oracle->p.fused_attention && s->oracle->system->part_count == 0 &&
+           s->oracle->system->device.host_link.bytes_per_s[PDL_HOST_BOTH] > 0;
+}
+
+/* Whether the host of a device has room for what is copied of all micro-batches in flight, beside state that is there. */
+static bool host_has_room(const pdl__searcher_t *s, const pdl_candidate_t *trial)
+{
+    const pdl_device_t *device = &s->oracle->system->device;
+    pdl_projection_t    all;
+    pdl_plan_t         *plan;
+
+    if (device->host_bytes <= 0) return true;
+    if (pdl_plan_copy(trial->plan, &plan)) return false;
+    pdl_status_t status = pdl_plan_set_blocks(plan, NULL, 0);
+    if (!status) status = pdl_oracle_project(s->oracle, plan, s->request->dataset, &all);
+    double state = plan->optimizer_tier == PDL_TIER_DEVICE ? 0 : all.memory.optimizer;
+    pdl_plan_destroy(plan);
+    return !status &&
+           all.memory.saved_activations - trial->projection.memory.saved_activations + state <= device->host_bytes;
+}
+
+/* *trial becomes the candidate with state sharded so and the fewest blocks of this policy; its plan is NULL where that is not possible. */
+static pdl_status_t relax(const pdl__searcher_t *s, const natural_t *natural, const pdl_candidate_t *c,
+                          int sharding, pdl_memory_policy_t policy, pdl_candidate_t *trial)
+{
+    int          most = most_blocks(natural, c->plan), some = 0;
     pdl_status_t status = PDL_OK;
 
     *trial = *c;
@@ -133,9 +168,10 @@ static pdl_status_t relax(const pdl__searcher_t *s, const natural_t *natural, co
     if (most > 1) status = pdl_plan_copy(c->plan, &trial->plan);
     if (status || trial->plan == NULL) return status;
     trial->plan->sharding = trial->config.sharding = (pdl_sharding_t)sharding;
-    status = fewest(s, natural, most, trial->plan, &recomputed);
-    if (!status && recomputed > 0 && recomputed < most) {
-        trial->config.recomputed_blocks = recomputed;
+    status = fewest(s, natural, most, policy, trial->plan, &some);
+    if (!status && some > 0 && some < most) {
+        trial->config.recomputed_blocks = some;
+        trial->config.offloaded = policy == PDL_MEMORY_SWAP;
         return pdl__time_candidate(s, trial);
     }
     pdl_plan_destroy(trial->plan);
@@ -143,25 +179,44 @@ static pdl_status_t relax(const pdl__searcher_t *s, const natural_t *natural, co
     return status;
 }
 
+static int weight_of(const pdl_candidate_t *c)
+{
+    return (int)c->config.sharding + c->config.offloaded;
+}
+
+/* Takes the trial in place of the best of those of c where it is better, and frees the other. */
+static void compare(const pdl_candidate_t *c, const pdl_candidate_t *trial, pdl_candidate_t *best)
+{
+    bool better = trial->plan != NULL && trial->projection.fits &&
+                  trial->score < best->score * (weight_of(trial) > weight_of(best) ? PDL__HEAVIER : 1);
+
+    if (!better) {
+        pdl_plan_destroy(trial->plan);
+        return;
+    }
+    if (best->plan != c->plan) pdl_plan_destroy(best->plan);
+    *best = *trial;
+}
+
 pdl_status_t pdl__relax_recompute(const pdl__searcher_t *s, pdl_candidate_t *c)
 {
-    pdl_candidate_t best = *c, trial;
-    natural_t       natural;
-    int             last = c->config.data > 1 ? PDL_SHARDING_COUNT - 1 : (int)c->config.sharding;
+    static const pdl_memory_policy_t policies[] = {PDL_MEMORY_RECOMPUTE, PDL_MEMORY_SWAP};
+    pdl_candidate_t                  best = *c, trial;
+    natural_t                        natural;
+    int last = c->config.data > 1 ? PDL_SHARDING_COUNT - 1 : (int)c->config.sharding, ways = may_offload(s) ? 2 : 1;
 
     if (!may_relax(s, c)) return PDL_OK;
     pdl_status_t status = find_natural(s, c->plan, &natural);
     /* What is sharded more leaves room for more blocks. */
-    for (int sharding = (int)c->config.sharding; sharding <= last && status != PDL_ERR_NOMEM; sharding++) {
-        status = relax(s, &natural, c, sharding, &trial);
-        bool better = !status && trial.plan != NULL && trial.projection.fits &&
-                      trial.score < best.score * (sharding > (int)best.config.sharding ? PDL__HEAVIER : 1);
-        if (better && best.plan != c->plan) pdl_plan_destroy(best.plan);
-        if (better)
-            best = trial;
-        else
-            pdl_plan_destroy(trial.plan);
-    }
+    for (int way = 0; way < ways; way++)
+        for (int sharding = (int)c->config.sharding; sharding <= last && status != PDL_ERR_NOMEM; sharding++) {
+            status = relax(s, &natural, c, sharding, policies[way], &trial);
+            if (status || (way > 0 && trial.plan != NULL && !host_has_room(s, &trial))) {
+                pdl_plan_destroy(trial.plan);
+                trial.plan = NULL;
+            }
+            compare(c, &trial, &best);
+        }
     if (best.plan != c->plan) pdl_plan_destroy(c->plan);
     *c = best;
     free(natural.begin);

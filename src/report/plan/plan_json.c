@@ -54,8 +54,10 @@ static void write_policies(pdl_json_t *json, const pdl_config_t *config)
     pdl_json_int(json, "micro_batches", config->micro_batches > 0 ? config->micro_batches : 1);
     pdl_json_string(json, "schedule", config->pipeline > 1 ? pdl_schedule_names[config->schedule] : NULL);
     pdl_json_int(json, "virtual_stages", config->virtual_stages > 0 ? config->virtual_stages : 1);
-    pdl_json_string(json, "recompute", pdl_recompute_names[config->recompute]);
-    if (config->recomputed_blocks > 0) pdl_json_int(json, "recomputed_blocks", config->recomputed_blocks);
+    pdl_json_string(json, "recompute",
+                    pdl_recompute_names[config->offloaded ? PDL_RECOMPUTE_NONE : config->recompute]);
+    if (config->recomputed_blocks > 0)
+        pdl_json_int(json, config->offloaded ? "offloaded_blocks" : "recomputed_blocks", config->recomputed_blocks);
     pdl_json_string(json, "sharding", pdl_sharding_names[config->sharding]);
     pdl_json_bool(json, "sequence_parallel", config->sequence_parallel);
     if (config->experts > 1) pdl_json_int(json, "experts_over", config->experts);

@@ -184,13 +184,12 @@ char *pdl__cell_mesh(const pdl_config_t *config, char text[CELL_SIZE])
     if (config->pipeline > 1 && config->schedule == PDL_SCHEDULE_ZERO_BUBBLE) append(text, "%s", ", zero bubble");
     if (config->virtual_stages > 1) append(text, ", %s virtual", pdl_format_count(config->virtual_stages, number));
     if (config->sharding != PDL_SHARDING_NONE) append(text, ", %s", pdl_sharding_names[config->sharding]);
-    if (config->recompute == PDL_RECOMPUTE_FULL && config->recomputed_blocks > 0)
-        append(text,
-               config->pipeline == 1            ? ", recompute %s blocks"
-               : config->recomputed_blocks == 1 ? ", recompute %s block a stage"
-                                                : ", recompute %s blocks a stage",
+    if (config->recompute == PDL_RECOMPUTE_FULL && config->recomputed_blocks > 0) {
+        append(text, ", %s", config->offloaded ? "offload" : "recompute");
+        append(text, config->recomputed_blocks == 1 ? " %s block" : " %s blocks",
                pdl_format_count(config->recomputed_blocks, number));
-    else if (config->recompute == PDL_RECOMPUTE_FULL)
+        if (config->pipeline > 1) append(text, "%s", " a stage");
+    } else if (config->recompute == PDL_RECOMPUTE_FULL)
         append(text, "%s", ", recompute");
     if (config->recompute == PDL_RECOMPUTE_SELECTIVE) append(text, "%s", ", selective recompute");
     if (config->optimizer_tier != PDL_TIER_DEVICE)
