@@ -14,10 +14,20 @@ static const struct {
     const char *type;
     void (*build)(pdl__config_t *);
 } families[] = {
-    {"bert", pdl__config_bert},       {"deepseek_v2", pdl__config_deepseek}, {"deepseek_v3", pdl__config_deepseek},
-    {"gpt2", pdl__config_gpt2},       {"llama", pdl__config_decoder},        {"mistral", pdl__config_decoder},
-    {"mixtral", pdl__config_decoder}, {"qwen2", pdl__config_decoder},        {"qwen2_moe", pdl__config_decoder},
-    {"qwen3", pdl__config_decoder},   {"qwen3_moe", pdl__config_decoder},    {"vit", pdl__config_vit},
+    {"bert", pdl__config_bert},
+    {"deepseek_v2", pdl__config_deepseek},
+    {"deepseek_v3", pdl__config_deepseek},
+    {"gpt2", pdl__config_gpt2},
+    {"gpt_oss", pdl__config_decoder},
+    {"kimi_k2", pdl__config_deepseek},
+    {"llama", pdl__config_decoder},
+    {"mistral", pdl__config_decoder},
+    {"mixtral", pdl__config_decoder},
+    {"qwen2", pdl__config_decoder},
+    {"qwen2_moe", pdl__config_decoder},
+    {"qwen3", pdl__config_decoder},
+    {"qwen3_moe", pdl__config_decoder},
+    {"vit", pdl__config_vit},
 };
 #define FAMILIES (sizeof(families) / sizeof(families[0]))
 

@@ -61,6 +61,7 @@ typedef struct pdl__config_decoder {
     double           capacity_factor;                        /* 0: no token is dropped */
     int64_t          dense_layers, every;                    /* the first are dense, then every n-th has experts */
     int64_t          window, window_from;                    /* of the layers from there on; 0: none */
+    int64_t          window_every;                           /* of these, of the first of so many */
     bool             qkv_bias, out_bias, mlp_bias, qk_norm, tied;
     double           epsilon;
     pdl_layer_type_t activation;

@@ -23,6 +23,7 @@ static void read_window(pdl__config_t *c, pdl__config_decoder_t *d)
     bool qwen = strncmp(c->type, "qwen", 4) == 0;
 
     d->window = pdl__config_int(c, "sliding_window", 0, 0);
+    d->window_every = is(c, "gpt_oss") ? 2 : 1;
     if (qwen && !pdl__config_flag(c, "use_sliding_window", false)) d->window = 0;
     if (qwen && d->window > 0) d->window_from = pdl__config_int(c, "max_window_layers", 0, d->layers);
     if (d->window >= d->tokens) d->window = 0;
@@ -34,7 +35,7 @@ static void read_window(pdl__config_t *c, pdl__config_decoder_t *d)
 
 static void read_experts(pdl__config_t *c, pdl__config_decoder_t *d)
 {
-    bool mixtral = is(c, "mixtral"), qwen2 = is(c, "qwen2_moe");
+    bool oss = is(c, "gpt_oss"), mixtral = is(c, "mixtral") || oss, qwen2 = is(c, "qwen2_moe");
 
     d->every = 1;
     d->expert_ffn = d->ffn;
@@ -42,6 +43,10 @@ static void read_experts(pdl__config_t *c, pdl__config_decoder_t *d)
     d->experts = pdl__config_int(c, mixtral ? "num_local_experts" : "num_experts", 1, -1);
     d->top_k = pdl__config_int(c, "num_experts_per_tok", 1, -1);
     d->capacity_factor = pdl__config_factor(c, "capacity_factor", 0);
+    if (oss)
+        pdl__config_remark(
+            c, "sinks of attention, and biases of the router and of experts, %lld weights a layer, are left out",
+            (long long)(d->heads + d->experts * (1 + 2 * d->expert_ffn + d->hidden)));
     if (mixtral) return;
     d->expert_ffn = pdl__config_int(c, "moe_intermediate_size", 1, -1);
     d->every = pdl__config_int(c, "decoder_sparse_step", 1, 1);
@@ -73,7 +78,8 @@ void pdl__decoder_read(pdl__config_t *c, pdl__config_decoder_t *d)
 
 static void read_attention(pdl__config_t *c, pdl__config_decoder_t *d)
 {
-    bool qwen2 = is(c, "qwen2") || is(c, "qwen2_moe"), all = pdl__config_flag(c, "attention_bias", false);
+    bool qwen2 = is(c, "qwen2") || is(c, "qwen2_moe"),
+         all = pdl__config_flag(c, "attention_bias", is(c, "gpt_oss"));
 
     d->head_dim = pdl__config_int(c, "head_dim", 1, 0);
     if (d->head_dim == 0 && d->hidden % d->heads != 0)
@@ -98,7 +104,7 @@ static void add_attention(pdl__config_t *c, const pdl__config_decoder_t *d, int6
     layer.head_dim = d->head_dim;
     layer.causal = layer.rotary = true;
     layer.qk_norm = d->qk_norm;
-    if (index >= d->window_from) layer.window = d->window;
+    if (index >= d->window_from && index % d->window_every == 0) layer.window = d->window;
     pdl__config_linear(c, "self_attn.qkv_proj", -1, (d->heads + 2 * d->kv_heads) * d->head_dim, d->qkv_bias);
     pdl__config_add(c, layer, "self_attn", -1);
     pdl__config_linear(c, "self_attn.o_proj", -1, d->hidden, d->out_bias);

@@ -62,7 +62,7 @@ static void read_experts(pdl__config_t *c, pdl__config_decoder_t *d)
     d->dense_layers = pdl__config_int(c, "first_k_dense_replace", 0, 0);
     if (pdl__config_int(c, "moe_layer_freq", 1, 1) != 1)
         pdl__config_refuse(c, "moe_layer_freq", "only 1 is supported: experts in every layer after the dense ones");
-    if (strcmp(c->type, "deepseek_v3") == 0)
+    if (strcmp(c->type, "deepseek_v2") != 0)
         pdl__config_remark(
             c, "the correction of expert scores, %lld numbers a layer that no gradient reaches, is left out",
             (long long)d->experts);
