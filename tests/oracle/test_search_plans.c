@@ -80,6 +80,15 @@ static void check_offload(const pdl_candidate_t *c, const pdl_model_t *model, co
     CHECK_OK(pdl_oracle_replay(slow_oracle, plan, NULL, &held));
     CHECK(held.total_s > 10 * c->projection.total_s);
     CHECK_NEAR(held.memory_bytes, c->projection.memory_bytes, 1e-12);
+    /* Two devices that share the link. */
+    pdl_system_t  half = slow;
+    pdl_oracle_t *half_oracle;
+    half.host_level[0].shared_medium = true;
+    half.host_level[0].ports = (double)half.host_level[0].fanout / 2;
+    half_oracle = make_oracle(model, &half);
+    CHECK_OK(pdl_oracle_replay(half_oracle, plan, NULL, &all));
+    CHECK(all.total_s > 1.9 * held.total_s);
+    pdl_oracle_destroy(half_oracle);
     REQUIRE_OK(pdl_plan_set_blocks(plan, NULL, 0));
     plan->recompute = PDL_RECOMPUTE_FULL;
     CHECK_OK(pdl_oracle_replay(fast_oracle, plan, NULL, &all));

@@ -311,6 +311,14 @@ static double swapped_bytes(const pdl__pass_prices_t *pp, const pdl__chunk_t *ch
 /* Copies that fill a link hold up computation that is a little faster than projected: it is promised at this share. */
 #define LINK_SHARE 0.7
 
+/* Devices that share a way to their host copy all at once. */
+static double devices_on_link(const pdl_system_t *system)
+{
+    const pdl_level_t *host = &system->host_level[0];
+
+    return host->shared_medium ? fmax(1, (double)host->fanout / host->ports) : 1;
+}
+
 /* A pass is no shorter than the copies beside it: to the host in forward, back in backward. */
 static void wait_for_copies(pdl__pass_prices_t *pp, int stage, pdl__chunk_t *chunk)
 {
@@ -320,7 +328,8 @@ static void wait_for_copies(pdl__pass_prices_t *pp, int stage, pdl__chunk_t *chu
 
     for (int d = PDL__PASS_FORWARD; d <= PDL__PASS_BACKWARD && bytes > 0; d++) {
         double pass = pdl__pass_seconds(&chunk->time, d);
-        double more = fmax(0, pdl_host_link_seconds(&device->host_link, ways[d], bytes) / LINK_SHARE - pass) / pass;
+        double share = LINK_SHARE / devices_on_link(pp->oracle->system);
+        double more = fmax(0, pdl_host_link_seconds(&device->host_link, ways[d], bytes) / share - pass) / pass;
         chunk->time.part[d][PDL__PART_COMPUTE] += more * pass;
         for (int g = 0; g < chunk->segment_count; g++) {
             pdl__pass_time_t *time = &pp->segments[chunk->segment_first + g].time;
