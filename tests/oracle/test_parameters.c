@@ -134,6 +134,7 @@ static void values_are_changed_by_name(void)
                {"layer_overlap", "is not NAME=VALUE"},
                {"=1", "is not NAME=VALUE"},
                {"layer_overlap=", "is not NAME=VALUE"},
+               {"layer_overlap=0.5\nqueue_layer_s: 1s", "is not NAME=VALUE"},
                {"layer_overlap={", "layer_overlap="}};
     pdl_parameters_t p;
 

@@ -177,7 +177,8 @@ static pdl_status_t change(const char *text, pdl_parameters_t *p)
     bool              parameter = false, known = false;
     const pdl_yaml_t *map;
 
-    if (value == NULL || value == text || value[1] == '\0' || value - text >= (ptrdiff_t)sizeof(name))
+    if (value == NULL || value == text || value[1] == '\0' || value - text >= (ptrdiff_t)sizeof(name) ||
+        strchr(text, '\n') != NULL)
         return pdl_error(PDL_ERR_INPUT, "\"%.60s\" is not NAME=VALUE, such as overlap_gradients=false", text);
     memcpy(name, text, (size_t)(value - text));
     for (int i = 0; i < pdl_parameter_count; i++) parameter |= strcmp(pdl_parameter_info[i].name, name) == 0;
