@@ -198,6 +198,9 @@ static inline double pdl__repeated_seconds(const pdl__repeated_t *r)
     return r->forward + r->layer + r->halo;
 }
 
+/* Of the rate of a link to the host: where the computation is faster than projected, copies that fill the link would hold it up. */
+#define PDL__LINK_SHARE 0.7
+
 /* What a device waits for a host that takes `host_s` to queue what the device does in `device_s`. */
 double pdl__host_wait(const pdl_parameters_t *p, double host_s, double device_s);
 /* The same of a run of layers between two prefix sums, a micro-batch. */

@@ -183,12 +183,9 @@ static pdl_status_t apply(fit_t *f, const pdl_chain_t *chain, const pdl_memory_p
     return status;
 }
 
-/* Of the link's rate: where the computation is faster than projected, copies that fill the link would hold it up. */
-#define LINK_SHARE 0.7
-
 static pdl_chain_t chain_of(const fit_t *f, double memory_bytes)
 {
-    double rate = LINK_SHARE * f->oracle->system->device.host_link.bytes_per_s[PDL_HOST_BOTH];
+    double rate = PDL__LINK_SHARE * f->oracle->system->device.host_link.bytes_per_s[PDL_HOST_BOTH];
 
     return (pdl_chain_t){
         .block = f->chain, .count = f->count, .memory_bytes = memory_bytes, .out_rate = rate, .in_rate = rate};

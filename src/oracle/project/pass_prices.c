@@ -308,9 +308,6 @@ static double swapped_bytes(const pdl__pass_prices_t *pp, const pdl__chunk_t *ch
     return bytes;
 }
 
-/* Copies that fill a link hold up computation that is a little faster than projected: it is promised at this share. */
-#define LINK_SHARE 0.7
-
 /* Devices that share a way to their host copy all at once. */
 static double devices_on_link(const pdl_system_t *system)
 {
@@ -328,7 +325,7 @@ static void wait_for_copies(pdl__pass_prices_t *pp, int stage, pdl__chunk_t *chu
 
     for (int d = PDL__PASS_FORWARD; d <= PDL__PASS_BACKWARD && bytes > 0; d++) {
         double pass = pdl__pass_seconds(&chunk->time, d);
-        double share = LINK_SHARE / devices_on_link(pp->oracle->system);
+        double share = PDL__LINK_SHARE / devices_on_link(pp->oracle->system);
         double more = fmax(0, pdl_host_link_seconds(&device->host_link, ways[d], bytes) / share - pass) / pass;
         chunk->time.part[d][PDL__PART_COMPUTE] += more * pass;
         for (int g = 0; g < chunk->segment_count; g++) {
