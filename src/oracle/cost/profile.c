@@ -343,8 +343,9 @@ static void add_repeated(const pdl_profile_t *profile, int i)
     b->blocks.queue += b->queue_forward - a->queue_forward;
 }
 
-/* Whether frameworks' hosts take time; what a device of a backend of ours needs to be queued is often replayed as a graph. */
-static bool hosts_count(const pdl_parameters_t *p)
+/* Whether stages are cut by the time of hosts too, as those of frameworks take it. What a device of a backend of ours needs to be
+   queued is often replayed as a graph. */
+static bool hosts_are_balanced(const pdl_parameters_t *p)
 {
     return p->asynchronous && p->queue_layer_s + p->queue_element_s + p->queue_call_s > 0;
 }
@@ -472,7 +473,7 @@ static pdl_status_t profile_fill(pdl_pricing_t *pr, const pdl_plan_t *plan, doub
     profile->borders = malloc(count * sizeof(*profile->borders));
     profile->single = malloc(count * sizeof(*profile->single));
     profile->run = malloc(count * sizeof(*profile->run));
-    bool hosts = hosts_count(pr->p);
+    bool hosts = hosts_are_balanced(pr->p);
     if (hosts) profile->balance = malloc(count * sizeof(*profile->balance));
     if (!profile->prefix || !profile->borders || !profile->single || !profile->run || (hosts && !profile->balance))
         return pdl_error(PDL_ERR_NOMEM, "out of memory");

@@ -84,6 +84,7 @@ double pdl__host_wait(const pdl_parameters_t *p, double host_s, double device_s)
     return fmax(0, host_s - device_s);
 }
 
+/* Whether a host takes any time of this profile: without it no stage waits for its host. */
 static bool hosts_count(const pdl_oracle_t *oracle, const pdl_profile_t *profile)
 {
     return profile->prefix[profile->partition->layer_count].queue_forward > 0 || oracle->p.queue_step_s > 0;
